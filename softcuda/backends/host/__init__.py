@@ -1,0 +1,1 @@
+"""NumPy code of the CPU backends: what a step on the host calls."""

@@ -1,0 +1,93 @@
+"""Index spaces of chains: axes that are contiguous in every operand become one axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softcuda.graph.params import Dims
+
+__all__ = ["Space", "fuse_axes", "pieces"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The fewest axes that index some arrays jointly.
+
+    Attributes:
+        dims: extents of the fused axes, at least one, none of them 1 unless it stands alone.
+        arrays: the arrays over these axes; an axis along which an array repeats has extent 1.
+        labels: the label of every fused axis.
+    """
+
+    dims: Dims
+    arrays: tuple[Array, ...]
+    labels: tuple[bool, ...]
+
+
+def fuse_axes(dims: Dims, arrays: Sequence[Array], labels: Sequence[bool] | None = None) -> Space:
+    """Return the space `dims` over `arrays` with as few axes as their strides allow.
+
+    Args:
+        dims: extents of the space; none is 0.
+        arrays: each broadcasts to `dims`, any strides.
+        labels: one for every axis; only axes of equal label are joined.
+    """
+    rank = len(dims)
+    labels = labels or (False,) * rank
+    strides = [_aligned_strides(dims, array) for array in arrays]
+    groups: list[list[int]] = []
+    for axis in range(rank):
+        if dims[axis] == 1:
+            continue
+        before = groups[-1][-1] if groups else -1
+        if (
+            groups
+            and labels[before] == labels[axis]
+            and all(s[before] == s[axis] * dims[axis] for s in strides)
+        ):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if not groups:
+        ones = tuple(array.reshape((1,), copy=False) for array in map(_squeezed, arrays))
+        return Space((1,), ones, (False,))
+    fused = tuple(math.prod(dims[axis] for axis in group) for group in groups)
+    views = []
+    for array, steps in zip(arrays, strides, strict=True):
+        own = tuple(
+            1 if steps[group[-1]] == 0 else extent
+            for group, extent in zip(groups, fused, strict=True)
+        )
+        views.append(_once(array).reshape(own, copy=False))
+    return Space(fused, tuple(views), tuple(labels[group[-1]] for group in groups))
+
+
+def _aligned_strides(dims: Dims, array: Array) -> Dims:
+    """Return byte strides over `dims`, 0 along axes on which the array repeats."""
+    shift = len(dims) - array.ndim
+    own = tuple(0 if d == 1 else s for d, s in zip(array.shape, array.strides, strict=True))
+    return (0,) * shift + own
+
+
+def _once(array: Array) -> Array:
+    """Return the array with the axes of stride 0 cut to one element."""
+    if 0 not in array.strides:
+        return array
+    return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)]
+
+
+def _squeezed(array: Array) -> Array:
+    return _once(array) if array.size != 1 else array
+
+
+def pieces(extent: int, size: int) -> int:
+    """Return the size of equal pieces, at most about `size`, that cover `extent`."""
+    count = -(-extent // max(size, 1))
+    return -(-extent // count)

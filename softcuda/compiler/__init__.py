@@ -1,0 +1,1 @@
+"""The compiler: passes over frozen graphs, from lines to a program."""

@@ -1,0 +1,89 @@
+"""The pass `allocate`: every value gets a place; intermediates share one arena by liveness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from softcuda.backends.steps import Operand, Step
+from softcuda.compiler.arena import Lifetime, plan
+from softcuda.compiler.program import Place
+from softcuda.graph.lines import Graph
+from softcuda.graph.op import Kind
+from softcuda.graph.shapes import contiguous_strides, numel
+
+__all__ = ["Allocation", "allocate", "update_steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The memory plan of a program.
+
+    Attributes:
+        places: the place of each value, by number; scratch of step i is numbered
+            ~i (negative), the target of the k-th update len(lines) + k.
+        output_lines: lines that own output buffers, each once.
+        outputs: for each requested output its index in output_lines.
+        arena_bytes: size of the arena.
+        peak_bytes: the most bytes of intermediates alive at once.
+    """
+
+    places: dict[int, Place]
+    output_lines: tuple[int, ...]
+    outputs: tuple[int, ...]
+    arena_bytes: int
+    peak_bytes: int
+
+
+def allocate(graph: Graph, steps: Sequence[Step]) -> Allocation:
+    """Return where every value lives while the steps run in order."""
+    output_lines = tuple(dict.fromkeys(graph.outputs))
+    places = {
+        line: Place("output", k, graph.lines[line].nbytes) for k, line in enumerate(output_lines)
+    }
+    constants = 0
+    for number, line in enumerate(graph.lines):
+        if line.op.name == "constant":
+            places[number] = Place("constant", constants, line.nbytes)
+            constants += 1
+        elif line.op.kind is Kind.LEAF:
+            places[number] = Place("leaf", line.params.position, line.nbytes)
+    for k, (variable, _) in enumerate(graph.updates):
+        line = graph.lines[variable]
+        places[len(graph.lines) + k] = Place("variable", line.params.position, line.nbytes)
+    spans = _lifetimes(steps, places)
+    arena = plan([Lifetime(nbytes, first, last) for nbytes, first, last in spans.values()])
+    for (value, (nbytes, _, _)), offset in zip(spans.items(), arena.offsets, strict=True):
+        places[value] = Place("arena", offset, nbytes)
+    outputs = tuple(output_lines.index(line) for line in graph.outputs)
+    return Allocation(places, output_lines, outputs, arena.total_bytes, arena.peak_bytes)
+
+
+def _lifetimes(
+    steps: Sequence[Step], placed: dict[int, Place]
+) -> dict[int, tuple[int, int, int]]:
+    """Return (bytes, first step, last step) of each value that the arena must hold."""
+    spans: dict[int, tuple[int, int, int]] = {}
+    for number, step in enumerate(steps):
+        for operand in step.outputs:
+            if operand.value not in placed and operand.value not in spans:
+                nbytes = numel(operand.dims) * operand.dtype.itemsize
+                spans[operand.value] = (nbytes, number, number)
+        for operand in step.inputs:
+            span = spans.get(operand.value)
+            if span is not None:
+                spans[operand.value] = (span[0], span[1], number)
+        if step.scratch_bytes:
+            spans[~number] = (step.scratch_bytes, number, number)
+    return spans
+
+
+def update_steps(graph: Graph) -> tuple[Step, ...]:
+    """Return the steps that end a run: each variable takes its new value."""
+    made = []
+    for k, (variable, source) in enumerate(graph.updates):
+        line = graph.lines[source]
+        value = Operand(source, 0, line.dims, contiguous_strides(line.dims), line.dtype)
+        target = value._replace(value=len(graph.lines) + k)
+        made.append(Step("cpu_fallback", "copy", (value,), (target,)))
+    return tuple(made)

@@ -1,0 +1,47 @@
+"""Layouts: which buffer each line looks at, with which offset and strides."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from softcuda.backends.steps import Operand
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+from softcuda.graph.params import Dims
+from softcuda.graph.shapes import contiguous_strides
+from softcuda.graph.views import view_strides
+
+__all__ = ["Layout", "layout_of", "operand_at"]
+
+
+class Layout(NamedTuple):
+    """The line that owns the buffer; offset and strides in elements."""
+
+    base: int
+    offset: int
+    strides: Dims
+
+
+def layout_of(number: int, line: Line, before: list[Layout], lines: list[Line]) -> Layout | None:
+    """Return the layout of line `number`, those of the earlier lines given.
+
+    Computed values are dense and row-major in a buffer of their own; leaves have their own
+    strides; views look at what they view.
+
+    Returns:
+        The layout, or None for a reshape that needs a copy of its operand first.
+    """
+    if line.op.kind is Kind.LEAF:
+        strides = line.params.strides if line.op.name != "constant" else ()
+        return Layout(number, 0, strides)
+    if line.op.kind is not Kind.VIEW:
+        return Layout(number, 0, contiguous_strides(line.dims))
+    source = line.inputs[0]
+    base, offset, strides = before[source]
+    window = view_strides(line.op.name, line.params, lines[source].dims, strides)
+    return None if window is None else Layout(base, offset + window.offset, window.strides)
+
+
+def operand_at(line: Line, layout: Layout) -> Operand:
+    """Return what a step reads where it reads this line."""
+    return Operand(layout.base, layout.offset, line.dims, layout.strides, line.dtype)

@@ -1,0 +1,104 @@
+"""The pass `select`: one row of the profile decides the backend of each line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from softcuda.backends import REFERENCE, backends
+from softcuda.compiler.program import Choice
+from softcuda.errors import BackendError, BackendRefused, NoDeviceError
+from softcuda.graph.lines import Graph, Line, row_dtype, row_size
+from softcuda.graph.op import Kind
+from softcuda.profile.model import Profile
+from softcuda.target import Target
+
+__all__ = ["Selector", "select"]
+
+_LEAF = Choice("leaf", "a value of the graph")
+_VIEW = Choice("view", "a view does no work")
+
+
+class Selector:
+    """Looks rows up for single lines; `lower` asks it again for the parts of a composite."""
+
+    def __init__(self, profile: Profile, default: Profile, target: Target, strict: bool) -> None:
+        self._profile = profile
+        self._default = default
+        self._target = target
+        self._strict = strict
+        self._backends: Mapping[str, Any] = backends()
+
+    def choose(self, line: Line, operands: Sequence[Line]) -> Choice:
+        """Return the decision for one line.
+
+        Raises:
+            NoDeviceError: the row names a CUDA backend and there is no CUDA device.
+            BackendError: the row's backend is not registered; no profile has a row for the op.
+            BackendRefused: `strict`, and the backend refuses or the profile has no row.
+        """
+        kind = line.op.kind
+        if kind is Kind.LEAF:
+            return _LEAF
+        if kind is Kind.VIEW:
+            return _VIEW
+        backend_id, reason = self._row(line, operands)
+        backend = self._backend(line, backend_id, reason)
+        verdict = backend.supports(line, operands, self._target)
+        if verdict:
+            return Choice(backend_id, reason)
+        if kind is Kind.COMPOSITE:
+            return Choice("expanded", reason, f"{backend_id}: {verdict.reason}")
+        if self._strict:
+            raise BackendRefused(
+                f"{line.op.name}: {reason} names {backend_id}, which refuses {list(line.dims)} "
+                f"{line.dtype}: {verdict.reason}; name a backend that takes it, or compile "
+                "without strict=True to let the reference stand in"
+            )
+        stand_in = REFERENCE[backend.DEVICE]
+        return Choice(
+            stand_in, reason, f"{backend_id} refused ({verdict.reason}); {stand_in} stands in"
+        )
+
+    def _row(self, line: Line, operands: Sequence[Line]) -> tuple[str, str]:
+        op = line.op.name
+        dtype = row_dtype(line, operands).name
+        size = row_size(line, operands)
+        row = self._profile.lookup(op, dtype, size)
+        if row is not None:
+            return row.backend_id, self._profile.label(row)
+        if self._strict and self._profile is not self._default:
+            raise BackendRefused(
+                f"{op}: {self._profile.path} has no row for it and strict=True forbids that "
+                "DEFAULT.soft decides; add a row, or compile without strict=True"
+            )
+        row = self._default.lookup(op, dtype, size)
+        if row is None:
+            raise BackendError(
+                f"{op}: neither {self._profile.path} nor DEFAULT.soft has a row for it; "
+                "add one to the profile"
+            )
+        where = self._default.label(row)
+        name = self._profile.label(row).rsplit(":", 1)[0]
+        return row.backend_id, f"{where} (no row in {name})"
+
+    def _backend(self, line: Line, backend_id: str, reason: str) -> Any:
+        backend = self._backends.get(backend_id)
+        if backend is not None:
+            return backend
+        if backend_id.startswith("cuda"):
+            raise NoDeviceError(
+                f"{line.op.name}: {reason} names {backend_id}, and no CUDA device can be used "
+                "here; run soft_init, or set SOFTCUDA_CONFIG=default"
+            )
+        raise BackendError(
+            f"{line.op.name}: {reason} names {backend_id}, which is not registered; registered "
+            f"are {', '.join(self._backends)}; call softcuda.backends.register first"
+        )
+
+
+def select(graph: Graph, selector: Selector) -> tuple[Choice, ...]:
+    """Return the decision for every line of the graph."""
+    lines = graph.lines
+    choose = selector.choose
+    return tuple([choose(line, [lines[source] for source in line.inputs]) for line in lines])

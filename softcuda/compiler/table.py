@@ -1,0 +1,111 @@
+"""The decision table: what `print(executable)` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softcuda.backends.steps import Step
+from softcuda.compiler.program import Program
+from softcuda.graph.op import Kind
+from softcuda.graph.params import Dims
+
+__all__ = ["decision_table", "format_bytes", "line_report"]
+
+_HEADINGS = ("step", "op", "shapes", "dtype", "backend_id", "decided by", "kernel", "bytes", "at")
+
+
+def format_bytes(nbytes: int) -> str:
+    """Return bytes in the largest binary unit that keeps at least one digit before the point.
+
+    Example:
+        >>> format_bytes(512), format_bytes(3 << 20)
+        ('512 B', '3.0 MiB')
+    """
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{nbytes} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{nbytes} B"
+
+
+def decision_table(program: Program) -> str:
+    """Return the table of a program: every op, the profile line that decided it, its memory."""
+    rows: list[tuple[str, ...]] = []
+    for number, step in enumerate(program.steps):
+        rows.extend(_step_rows(program, number, step))
+    widths = [
+        max([len(_HEADINGS[k]), *(len(row[k]) for row in rows)]) for k in range(len(_HEADINGS))
+    ]
+    lines = [f"profile {program.profile}, target {program.target}, {len(program.steps)} steps"]
+    lines.append("  ".join(h.ljust(w) for h, w in zip(_HEADINGS, widths, strict=True)).rstrip())
+    lines.append("  ".join("-" * w for w in widths))
+    for row in rows:
+        lines.append("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+    views = sum(line.op.kind is Kind.VIEW for line in program.graph.lines)
+    if views:
+        lines.append(f"{views} views: backend_id view, they do no work")
+    lines.append(
+        f"arena {format_bytes(program.arena_bytes)}, most alive at once "
+        f"{format_bytes(program.peak_bytes)}"
+    )
+    lines.extend(program.footer)
+    return "\n".join(lines)
+
+
+def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...]]:
+    place = program.places[step.outputs[0].value]
+    at = f"arena+{place.index}" if place.space == "arena" else f"{place.space} {place.index}"
+    size = format_bytes(place.nbytes)
+    if not step.lines:
+        dims = _dims(step.outputs[0].dims)
+        cells = (str(number), "update", dims, str(step.outputs[0].dtype), step.backend_id)
+        return [(*cells, "end of run: the variable takes its new value", step.kernel, size, at)]
+    rows = []
+    last = step.lines[-1]
+    for line_number in step.lines:
+        line = program.graph.lines[line_number]
+        choice = program.choices[line_number]
+        operands = ", ".join(_dims(program.graph.lines[i].dims) for i in line.inputs)
+        shapes = f"{operands} -> {_dims(line.dims)}" if operands else _dims(line.dims)
+        ends = line_number == last
+        decided = f"{choice.reason}; {choice.note}" if choice.note else choice.reason
+        rows.append(
+            (
+                str(number) if line_number == step.lines[0] else "",
+                line.op.name,
+                shapes,
+                line.dtype.name,
+                choice.backend_id,
+                decided,
+                step.kernel if ends else "fused",
+                size if ends else "",
+                at if ends else "",
+            )
+        )
+    return rows
+
+
+def line_report(program: Program, number: int, about: Sequence[str]) -> str:
+    """Return the sentences of `explain` for one line of a program."""
+    line = program.graph.lines[number]
+    choice = program.choices[number]
+    rows = [f"{line.op.name} -> {_dims(line.dims)} {line.dtype}", *about]
+    rows.append(f"backend_id: {choice.backend_id}")
+    rows.append(f"decided by: {choice.reason}")
+    if choice.note:
+        rows.append(f"note: {choice.note}")
+    for position, step in enumerate(program.steps):
+        if number in step.lines:
+            fused = len(step.lines) - 1
+            beside = f", fused with {fused} other ops" if fused else ""
+            place = program.places[step.outputs[0].value]
+            rows.append(
+                f"step {position} of {len(program.steps)}: kernel {step.kernel} on "
+                f"{step.backend_id}{beside}, {format_bytes(place.nbytes)} in {place.space}"
+            )
+    return "\n".join(rows)
+
+
+def _dims(dims: Dims) -> str:
+    return "x".join(map(str, dims)) if dims else "()"

@@ -1,0 +1,46 @@
+"""Modelled totals: what the [costs] of a profile say of a whole graph on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softcuda.backends import backends
+from softcuda.compiler.program import Choice
+from softcuda.graph.lines import Graph, row_dtype, row_size
+from softcuda.profile.model import Profile
+
+__all__ = ["modelled_totals"]
+
+
+def modelled_totals(
+    graph: Graph, choices: Sequence[Choice], profile: Profile
+) -> tuple[str, ...]:
+    """Return the lines that end a printed table: both modelled totals [microseconds].
+
+    Nothing is said where the profile has no [costs].
+    """
+    if not profile.costs:
+        return ()
+    totals = {"cpu": 0.0, "cuda": 0.0}
+    unknown: dict[str, set[str]] = {"cpu": set(), "cuda": set()}
+    known = backends()
+    for line, choice in zip(graph.lines, choices, strict=True):
+        if choice.backend_id not in known:
+            continue
+        operands = [graph.lines[source] for source in line.inputs]
+        dtype, size = row_dtype(line, operands).name, row_size(line, operands)
+        for device in totals:
+            cost = profile.cost_us(line.op.name, dtype, size, device)
+            if cost is None:
+                unknown[device].add(line.op.name)
+            else:
+                totals[device] += cost
+    said = []
+    for device, total in totals.items():
+        missing = ", ".join(sorted(unknown[device]))
+        said.append(
+            f"all-{device}: unknown, [costs] has no {device} point for {missing}"
+            if missing
+            else f"all-{device}: {total:.1f} us modelled, transfers not counted"
+        )
+    return tuple(said)

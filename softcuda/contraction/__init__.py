@@ -1,0 +1,1 @@
+"""Contractions as data: labels and their classes; pure functions without devices."""

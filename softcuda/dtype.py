@@ -1,0 +1,257 @@
+"""The dtypes of softcuda: names, storage, kinds, promotion, numbers.
+
+Promotion of two tensors (DESIGN section 6): equal keeps; a mix of floats gives f64 if either is
+f64, else f32; bool < i32 < i64 give the wider; a bool or integer with a float gives that float.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from softcuda.errors import ArgumentTypeError, DTypeError, NumberRangeError
+
+__all__ = [
+    "DTYPES",
+    "DType",
+    "as_dtype",
+    "bf16",
+    "bool_",
+    "compute_dtype",
+    "dtype_of_array",
+    "f16",
+    "f32",
+    "f64",
+    "i32",
+    "i64",
+    "number_dtype",
+    "promote",
+    "rank_of",
+    "storage_dtype",
+    "weak_promote",
+]
+
+BOOL, INTEGER, FLOAT = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DType:
+    """One element type; compared by identity, there is one object a type.
+
+    Attributes:
+        name: the short name, the token of profiles and printed tables.
+        numpy: the NumPy dtype of the host storage.
+        itemsize: bytes an element.
+        kind: 0 bool, 1 integer, 2 floating point.
+    """
+
+    name: str
+    numpy: np.dtype[Any]
+    itemsize: int
+    kind: int
+
+    def __repr__(self) -> str:
+        return f"softcuda.{self.name}" if self.name != "bool" else "softcuda.bool_"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return as_dtype, (self.name,)
+
+    @property
+    def is_float(self) -> bool:
+        """True for f16, bf16, f32 and f64."""
+        return self.kind == FLOAT
+
+    @property
+    def is_integer(self) -> bool:
+        """True for i32 and i64."""
+        return self.kind == INTEGER
+
+    @property
+    def is_bool(self) -> bool:
+        """True for bool."""
+        return self.kind == BOOL
+
+
+bool_: Final = DType("bool", np.dtype(np.bool_), 1, BOOL)
+i32: Final = DType("i32", np.dtype(np.int32), 4, INTEGER)
+i64: Final = DType("i64", np.dtype(np.int64), 8, INTEGER)
+f16: Final = DType("f16", np.dtype(np.float16), 2, FLOAT)
+bf16: Final = DType("bf16", np.dtype(ml_dtypes.bfloat16), 2, FLOAT)
+f32: Final = DType("f32", np.dtype(np.float32), 4, FLOAT)
+f64: Final = DType("f64", np.dtype(np.float64), 8, FLOAT)
+
+DTYPES: Final[dict[str, DType]] = {d.name: d for d in (bool_, i32, i64, f16, bf16, f32, f64)}
+
+_BY_NUMPY: Final[dict[Any, DType]] = {d.numpy: d for d in DTYPES.values()}
+_STORED_AS: Final[dict[Any, DType]] = {
+    np.dtype(np.uint8): i32,
+    np.dtype(np.int8): i32,
+    np.dtype(np.int16): i32,
+    np.dtype(np.uint16): i32,
+    np.dtype(np.uint32): i64,
+}
+_BY_PYTHON: Final[dict[Any, DType]] = {bool: bool_, int: i64, float: f32}
+_RANK: Final[dict[DType, int]] = {
+    d: n for n, d in enumerate((bool_, i32, i64, f16, bf16, f32, f64))
+}
+
+
+def _promoted(a: DType, b: DType) -> DType:
+    if a is b:
+        return a
+    if a.kind == FLOAT and b.kind == FLOAT:
+        return f64 if f64 in (a, b) else f32
+    return a if _RANK[a] > _RANK[b] else b
+
+
+_PROMOTE: Final[dict[tuple[DType, DType], DType]] = {
+    (a, b): _promoted(a, b) for a in DTYPES.values() for b in DTYPES.values()
+}
+
+
+def promote(a: DType, b: DType) -> DType:
+    """Return the dtype that elements of `a` and `b` meet in.
+
+    Example:
+        >>> promote(f16, bf16), promote(i64, f16)
+        (softcuda.f32, softcuda.f16)
+    """
+    return _PROMOTE[a, b]
+
+
+def rank_of(dtype: DType) -> int:
+    """Return the place of a dtype in bool < i32 < i64 < f16 < bf16 < f32 < f64."""
+    return _RANK[dtype]
+
+
+def weak_promote(tensor: DType, number_kind: int) -> DType:
+    """Return the dtype of a tensor that meets a number of the given kind.
+
+    Args:
+        tensor: dtype of the tensor.
+        number_kind: 0 bool, 1 integer, 2 floating point.
+
+    Returns:
+        The tensor's dtype unless the number's kind is higher: then i64 (a bool tensor with an
+        integer) or f32 (a bool or integer tensor with a float).
+    """
+    if tensor.kind >= number_kind:
+        return tensor
+    return i64 if number_kind == INTEGER else f32
+
+
+def number_dtype(value: object) -> DType:
+    """Return the dtype of a new tensor made of a Python or NumPy number.
+
+    Raises:
+        ArgumentTypeError: `value` is no number, or complex.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (int, np.integer)):
+        return i64
+    if isinstance(value, (float, np.floating, ml_dtypes.bfloat16)):
+        return f32
+    raise ArgumentTypeError(
+        f"a number was expected, got {value!r} of type {type(value).__name__}; "
+        "allowed are bool, int, float and NumPy's scalars of these kinds"
+    )
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """Return the dtype that elementwise arithmetic of `dtype` is carried out in.
+
+    f16 and bf16 compute in f32 and are rounded once a node; the others in themselves.
+    """
+    return f32 if dtype in (f16, bf16) else dtype
+
+
+def dtype_of_array(dtype: np.dtype[Any]) -> DType:
+    """Return the dtype in which an array of this NumPy dtype is stored.
+
+    u8 i8 i16 u16 become i32, u32 becomes i64.
+
+    Raises:
+        DTypeError: no dtype holds its values (u64, complex, strings, objects, long double).
+    """
+    found = _BY_NUMPY.get(dtype) or _STORED_AS.get(dtype)
+    if found is None and dtype.isbuiltin and not dtype.isnative:
+        return dtype_of_array(dtype.newbyteorder("="))
+    if found is None and dtype.newbyteorder("=") != dtype:
+        return dtype_of_array(dtype.newbyteorder("="))
+    if found is None:
+        raise DTypeError(
+            f"an array of dtype {dtype} cannot be a tensor; allowed are bool, signed integers up "
+            "to 64 bits, unsigned ones up to 32, float16, bfloat16, float32 and float64; "
+            "convert it with .astype first"
+        )
+    return found
+
+
+def storage_dtype(dtype: DType) -> np.dtype[Any]:
+    """Return the NumPy dtype of the host storage of `dtype`."""
+    return dtype.numpy
+
+
+def as_dtype(spec: object) -> DType:
+    """Return the DType named by `spec`.
+
+    Args:
+        spec: a DType, a name such as "f32" or "float32", a NumPy dtype or scalar type, or the
+            Python types bool, int (i64) and float (f32).
+
+    Raises:
+        DTypeError: `spec` names none of the dtypes.
+
+    Example:
+        >>> as_dtype("bf16"), as_dtype(np.float64), as_dtype(int)
+        (softcuda.bf16, softcuda.f64, softcuda.i64)
+    """
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str) and spec in DTYPES:
+        return DTYPES[spec]
+    if isinstance(spec, type) and spec in _BY_PYTHON:
+        return _BY_PYTHON[spec]
+    try:
+        found = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise DTypeError(
+            f"{spec!r} names no dtype; allowed are {', '.join(DTYPES)} or the NumPy dtypes of these"
+        )
+    return found
+
+
+def check_number(value: object, dtype: DType) -> bool | int | float:
+    """Return a number as the Python value that `dtype` will hold, unrounded.
+
+    Raises:
+        NumberRangeError: an integer dtype cannot hold it.
+        ArgumentTypeError: it is no number.
+    """
+    kind = number_dtype(value).kind
+    if dtype.kind == FLOAT:
+        return float(value)  # type: ignore[arg-type]
+    if kind > dtype.kind:
+        raise DTypeError(
+            f"the number {value!r} cannot be a {dtype.name} without losing its kind; "
+            f"use softcuda.cast, or a dtype of its kind"
+        )
+    if dtype.kind == BOOL:
+        return bool(value)
+    whole = int(value)  # type: ignore[call-overload]
+    bits = dtype.itemsize * 8 - 1
+    if not -(1 << bits) <= whole < (1 << bits):
+        raise NumberRangeError(
+            f"the number {whole} does not fit {dtype.name}; allowed are "
+            f"{-(1 << bits)} to {(1 << bits) - 1}; cast the tensor to i64 or to a float"
+        )
+    return whole

@@ -1,0 +1,1 @@
+"""The executor: programs bound to memory, and run."""

@@ -1,0 +1,209 @@
+"""The Executable: a compiled graph that a user runs, prints, pickles."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from softcuda.compiler.program import Program
+from softcuda.compiler.table import decision_table, line_report
+from softcuda.errors import ArgumentError, FeedError
+from softcuda.executor.arenas import HOST_ARENAS
+from softcuda.executor.feeds import conform
+from softcuda.executor.runtime import Runtime
+from softcuda.executor.structure import rebuild
+from softcuda.graph.node import Node
+from softcuda.graph.op import OPS
+
+__all__ = ["Executable"]
+
+Array = np.ndarray[Any, Any]
+
+_NONE = OPS["none"]
+
+
+class Executable:
+    """A compiled graph.
+
+    Every node's backend was chosen once, when it was compiled, and is frozen here. `print` shows
+    the decision table. Two threads may run two executables that share nodes; runs of one
+    executable are serialised.
+
+    Attributes:
+        program: the frozen program.
+        leaves: its leaf nodes, by position.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        leaves: Sequence[Node],
+        skeleton: Any,
+        nodes: Sequence[Node] = (),
+    ) -> None:
+        self.program = program
+        self.leaves = tuple(leaves)
+        self._skeleton = skeleton
+        self._runtime = Runtime(program, HOST_ARENAS)
+        self._tensor = type(self.leaves[0]) if self.leaves else Node
+        if nodes:
+            self._tensor = type(nodes[0])
+        self._positions = {id(leaf): k for k, leaf in enumerate(self.leaves)}
+        self._names = self._named_leaves()
+        self._numbers = {
+            id(node): (weakref.ref(node), line)
+            for node, line in zip(nodes, program.origin, strict=False)
+        }
+        self._missing = [k for k, leaf in enumerate(self.leaves) if leaf.data is None]
+        self._own: list[Array] = [leaf.data for leaf in self.leaves]
+        self._lines = [program.graph.lines[n] for n in program.leaf_lines]
+        self._single = isinstance(skeleton, int)
+        self._kinds = [program.graph.lines[n] for n in program.output_lines]
+
+    def _named_leaves(self) -> dict[str, int]:
+        names: dict[str, int] = {}
+        for position, leaf in enumerate(self.leaves):
+            if leaf.name is None:
+                continue
+            if leaf.name in names:
+                raise ArgumentError(
+                    f"compile: two leaves are named {leaf.name!r}; names of one graph must differ, "
+                    "give each input and variable its own"
+                )
+            names[leaf.name] = position
+        return names
+
+    def run(self, feeds: Mapping[Any, Any] | None = None, **by_name: Any) -> Any:
+        """Run the graph and return evaluated tensors in the structure of its outputs.
+
+        Args:
+            feeds: leaf, or name of a leaf -> array, tensor or number of its shape and dtype.
+            by_name: the same, for names that are Python identifiers.
+
+        Returns:
+            New tensors; a tensor that an earlier run returned keeps its value.
+
+        Raises:
+            FeedError: a feed is unknown, given twice, missing, or of the wrong shape or dtype.
+        """
+        if feeds or by_name:
+            arrays, transient = self._fed(feeds or {}, by_name)
+        elif self._missing:
+            raise self._lacking(self._missing)
+        else:
+            arrays, transient = self._own, ()
+        results = self._runtime.run(arrays, self._own, transient)
+        return self._wrapped(results)
+
+    def _wrapped(self, results: list[Array]) -> Any:
+        tensor, outputs = self._tensor, self.program.outputs
+        if self._single:
+            line = self._kinds[0]
+            return tensor(_NONE, (), line.dims, line.dtype, (), results[0])
+        made = [
+            tensor(_NONE, (), line.dims, line.dtype, (), array)
+            for line, array in zip(self._kinds, results, strict=True)
+        ]
+        return rebuild(self._skeleton, lambda number: made[outputs[number]])
+
+    def _fed(
+        self, feeds: Mapping[Any, Any], by_name: Mapping[str, Any]
+    ) -> tuple[list[Array], list[int]]:
+        arrays = list(self._own)
+        given: dict[int, Any] = {}
+        for key, value in [*feeds.items(), *by_name.items()]:
+            position = self._position(key)
+            if position in given:
+                raise FeedError(
+                    f"run: {self._label(position)} is fed twice; give each leaf one value"
+                )
+            given[position] = value
+        for position, value in given.items():
+            arrays[position] = conform(value, self._lines[position], self._label(position))
+        missing = [position for position in self._missing if position not in given]
+        if missing:
+            raise self._lacking(missing)
+        return arrays, list(given)
+
+    def _position(self, key: Any) -> int:
+        found = self._names.get(key) if isinstance(key, str) else self._positions.get(id(key))
+        if found is None:
+            what = f"a node made by {key.op.name!r}" if isinstance(key, Node) else repr(key)
+            names = ", ".join(sorted(self._names)) or "none has a name"
+            raise FeedError(
+                f"run: {what} is no leaf of this graph; allowed are its {len(self.leaves)} leaves, "
+                f"by name ({names}) or the leaf itself"
+            )
+        return found
+
+    def _lacking(self, positions: Sequence[int]) -> FeedError:
+        listed = ", ".join(
+            f"{self._label(k)} {list(self._lines[k].dims)} {self._lines[k].dtype}"
+            for k in positions
+        )
+        return FeedError(f"run: no value for {listed}; feed it, by name or by the leaf itself")
+
+    def _label(self, position: int) -> str:
+        name = self.leaves[position].name
+        return f"input {name!r}" if name is not None else f"leaf {position}"
+
+    def backend_id(self, node: Node) -> str:
+        """Return the backend that this executable froze for a node.
+
+        Returns:
+            The backend_id; "view" and "leaf" for nodes that do no work, "folded" for one that
+            simplify removed.
+
+        Raises:
+            ArgumentError: the node is not in this graph.
+        """
+        line = self._line_of(node)
+        return "folded" if line < 0 else self.program.choices[line].backend_id
+
+    def _line_of(self, node: Node) -> int:
+        known = self._numbers.get(id(node))
+        if known is None or known[0]() is not node:
+            raise ArgumentError(
+                f"the node made by {node.op.name!r} is not part of this executable; allowed are "
+                "the nodes that its outputs depend on"
+            )
+        return known[1]
+
+    def explain(self, node: Node) -> str:
+        """Return what was decided for a node, by which profile line, and where it runs."""
+        line = self._line_of(node)
+        if line < 0:
+            return f"{node.op.name} -> folded away by simplify; nothing runs for it"
+        return line_report(self.program, line, (f"profile {self.program.profile}",))
+
+    def release(self) -> None:
+        """Give back the output buffers that no tensor uses."""
+        self._runtime.release_idle()
+
+    @property
+    def arena_bytes(self) -> int:
+        """Size of the arena that the intermediates share [bytes]."""
+        return self.program.arena_bytes
+
+    def __repr__(self) -> str:
+        return (
+            f"<softcuda.Executable: {len(self.program.steps)} steps, {len(self.leaves)} leaves, "
+            f"{len(self.program.output_lines)} outputs, profile {self.program.profile}>"
+        )
+
+    def __str__(self) -> str:
+        return decision_table(self.program)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return _restored, (self.program, self.leaves, self._skeleton, self._tensor)
+
+
+def _restored(
+    program: Program, leaves: Sequence[Node], skeleton: Any, tensor: type[Node]
+) -> Executable:
+    made = Executable(program, leaves, skeleton)
+    made._tensor = tensor
+    return made

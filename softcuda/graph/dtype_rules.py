@@ -1,0 +1,139 @@
+"""Dtype rules of the op table: (inputs, params) -> dtype (DESIGN section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from softcuda.dtype import DType, bool_, f32, i64, promote
+from softcuda.errors import DTypeError
+
+__all__ = [
+    "accumulated",
+    "boolean",
+    "branches",
+    "common",
+    "contracted",
+    "floating",
+    "given",
+    "index",
+    "indexed",
+    "no_bools",
+    "one_hot",
+    "same",
+    "unruled",
+]
+
+Rule = Callable[[Sequence[Any], Any], DType]
+
+
+def same(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype of the first operand."""
+    return inputs[0].dtype  # type: ignore[no-any-return]
+
+
+def common(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype that all operands promote to."""
+    result: DType = inputs[0].dtype
+    for operand in inputs[1:]:
+        if operand.dtype is not result:
+            result = promote(result, operand.dtype)
+    return result
+
+
+def floating(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the common dtype of the operands, f32 for bools and integers."""
+    result = common(inputs, params)
+    return result if result.is_float else f32
+
+
+def boolean(inputs: Sequence[Any], params: Any) -> DType:
+    """Return bool."""
+    return bool_
+
+
+def index(inputs: Sequence[Any], params: Any) -> DType:
+    """Return i64, the dtype of positions."""
+    return i64
+
+
+def accumulated(inputs: Sequence[Any], params: Any) -> DType:
+    """Return i64 for bools and integers, else the operand's dtype."""
+    dtype: DType = inputs[0].dtype
+    return dtype if dtype.is_float else i64
+
+
+def given(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype that the params name."""
+    return params.dtype  # type: ignore[no-any-return]
+
+
+def no_bools(what: str) -> Rule:
+    """Return the rule of arithmetic: the common dtype, which may not be bool."""
+    advice = {
+        "add": "logical_or",
+        "sub": "logical_xor",
+        "mul": "logical_and",
+        "neg": "logical_not",
+    }.get(what, "logical_and")
+
+    def rule(inputs: Sequence[Any], params: Any) -> DType:
+        result = common(inputs, params)
+        if result is bool_:
+            raise DTypeError(
+                f"{what}: the operands are bool and {what} has no meaning for them; allowed are "
+                f"numbers; use {advice}, or cast to an integer first"
+            )
+        return result
+
+    return rule
+
+
+def branches(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the common dtype of the two branches of where; the condition is a bool."""
+    if inputs[0].dtype is not bool_:
+        raise DTypeError(
+            f"where: the condition has dtype {inputs[0].dtype}; allowed is bool; compare first, "
+            "as in where(x != 0, a, b)"
+        )
+    return promote(inputs[1].dtype, inputs[2].dtype)
+
+
+def indexed(what: str) -> Rule:
+    """Return the rule of take and gather: the data's dtype, with integer indices."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> DType:
+        if not inputs[1].dtype.is_integer:
+            raise DTypeError(
+                f"{what}: the indices have dtype {inputs[1].dtype}; allowed are i32 and i64; "
+                "cast them first"
+            )
+        return inputs[0].dtype  # type: ignore[no-any-return]
+
+    return rule
+
+
+def one_hot(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype that one_hot was asked for; its operand holds integers."""
+    if not inputs[0].dtype.is_integer:
+        raise DTypeError(
+            f"one_hot: the indices have dtype {inputs[0].dtype}; allowed are i32 and i64; "
+            "cast them first"
+        )
+    return params.dtype  # type: ignore[no-any-return]
+
+
+def contracted(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the common dtype of the two operands, which may not be bool."""
+    result = common(inputs, params)
+    if result is bool_:
+        raise DTypeError(
+            "matmul: both operands are bool; allowed are numbers; cast one to an integer, or use "
+            "any(logical_and(...)) for a boolean product"
+        )
+    return result
+
+
+def unruled(inputs: Sequence[Any], params: Any) -> DType:
+    """Refuse: a leaf has its dtype from its value."""
+    raise DTypeError("a leaf has no dtype rule; its dtype is that of its value")

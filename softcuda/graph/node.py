@@ -1,0 +1,207 @@
+"""One node of the lazy graph, and the two ways to make one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Self
+
+from softcuda.dtype import DType, dtype_of_array
+from softcuda.graph.op import OPS, Kind, Op
+from softcuda.graph.params import Constant, Dims, Params, literal
+from softcuda.graph.shapes import contiguous_strides
+from softcuda.graph.views import view_strides
+
+__all__ = ["HOST", "Device", "Node", "ancestors"]
+
+
+class Device(NamedTuple):
+    """A device is (type, index) everywhere."""
+
+    type: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.index}"
+
+
+HOST: Final = Device("cpu", 0)
+
+_NONE: Final = OPS["none"]
+_CONSTANT: Final = OPS["constant"]
+
+
+class Node:
+    """One value of the graph: an op over inputs, or a leaf.
+
+    What a node is made of never changes; what is set later, once, is its data. A Tensor is a Node
+    with operators.
+
+    Attributes:
+        op: the row of the op table that made it; `none`, `input`, `variable` and `constant`
+            are leaves.
+        inputs: all input nodes; empty for leaves, and dropped once the node is evaluated.
+        dims: extents.
+        dtype: element type.
+        params: what the op carries beside its inputs.
+        data: None until evaluated, then the host array.
+        name: the name of an input or a variable, else None.
+        backend_id: the backend that the last compile froze for it; None before.
+        grad: its gradient node, else None.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "backend_id",
+        "data",
+        "dims",
+        "dtype",
+        "grad",
+        "inputs",
+        "name",
+        "op",
+        "params",
+    )
+
+    op: Op
+    inputs: tuple[Self, ...]
+    dims: Dims
+    dtype: DType
+    params: Params
+    data: Any
+    name: str | None
+    backend_id: str | None
+    grad: Self | None
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: tuple[Self, ...],
+        dims: Dims,
+        dtype: DType,
+        params: Params,
+        data: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.dims = dims
+        self.dtype = dtype
+        self.params = params
+        self.data = data
+        self.name = name
+        self.backend_id = None
+        self.grad = None
+
+    @classmethod
+    def apply(cls, op: Op, inputs: tuple[Self, ...], params: Params = ()) -> Self:
+        """Return the node of `op` over `inputs`, its shape and dtype by the op's rules.
+
+        Raises:
+            ShapeError, DTypeError, AxisError: a rule refuses the operands.
+        """
+        return cls(op, inputs, op.shape_rule(inputs, params), op.dtype_rule(inputs, params), params)
+
+    @classmethod
+    def leaf(cls, array: Any, op: Op = _NONE, name: str | None = None) -> Self:
+        """Return an evaluated leaf that owns `array` (a NumPy array of a softcuda dtype)."""
+        return cls(op, (), array.shape, dtype_of_array(array.dtype), (), array, name)
+
+    @classmethod
+    def number(cls, value: bool | int | float, dtype: DType) -> Self:
+        """Return a number of the graph, rank 0: a constant, part of the structure."""
+        return cls(_CONSTANT, (), (), dtype, Constant(literal(value), dtype))
+
+    @property
+    def a(self) -> Self | None:
+        """The first input, or None."""
+        return self.inputs[0] if self.inputs else None
+
+    @property
+    def b(self) -> Self | None:
+        """The second input, or None."""
+        return self.inputs[1] if len(self.inputs) > 1 else None
+
+    @property
+    def ndims(self) -> int:
+        """The rank."""
+        return len(self.dims)
+
+    @property
+    def stride(self) -> Dims:
+        """Strides in elements: those of the data, of the view, or row-major."""
+        data, inputs = self.data, self.inputs
+        if data is not None:
+            return tuple(s // data.itemsize for s in data.strides)
+        if self.op.kind is Kind.VIEW and inputs:
+            return _strides_through_views(self)
+        return contiguous_strides(self.dims)
+
+    @property
+    def evaluated(self) -> bool:
+        """True once its value exists."""
+        return self.data is not None
+
+    @property
+    def device(self) -> Device | None:
+        """The device that owns its data; None before it is evaluated."""
+        return None if self.data is None else HOST
+
+    @property
+    def grad_compute(self) -> Callable[..., Any] | None:
+        """The gradient rule of its op, or None."""
+        return self.op.gradient
+
+    @property
+    def is_leaf(self) -> bool:
+        """True for a tensor with a value, an input, a variable or a number."""
+        return self.data is not None or self.op.kind is Kind.LEAF
+
+    def settle(self, data: Any) -> None:
+        """Give the node its value, once, and drop its inputs; later calls change nothing."""
+        if self.data is None:
+            self.data = data
+            self.inputs = ()
+
+
+def _strides_through_views(node: Node) -> Dims:
+    chain = []
+    inputs = node.inputs
+    while node.data is None and node.op.kind is Kind.VIEW and inputs:
+        chain.append(node)
+        node = inputs[0]
+        inputs = node.inputs
+    dims, strides = node.dims, node.stride
+    for view in reversed(chain):
+        found = view_strides(view.op.name, view.params, dims, strides)
+        strides = contiguous_strides(view.dims) if found is None else found.strides
+        dims = view.dims
+    return strides
+
+
+def ancestors(roots: Sequence[Node]) -> Iterator[Node]:
+    """Yield every node that `roots` depend on, and them, each once, inputs first.
+
+    An evaluated node is yielded without what it was computed from. No recursion: chains of any
+    length are fine.
+    """
+    seen: set[int] = set()
+    for root in roots:
+        if id(root) in seen:
+            continue
+        seen.add(id(root))
+        stack: list[tuple[Node, Iterator[Node]]] = [(root, _inputs_of(root))]
+        while stack:
+            node, pending = stack[-1]
+            for source in pending:
+                if id(source) not in seen:
+                    seen.add(id(source))
+                    stack.append((source, _inputs_of(source)))
+                    break
+            else:
+                stack.pop()
+                yield node
+
+
+def _inputs_of(node: Node) -> Iterator[Node]:
+    inputs = node.inputs  # read before data: settle() sets data first, then drops the inputs
+    return iter(()) if node.data is not None else iter(inputs)

@@ -1,0 +1,237 @@
+"""The table of operations: one row an op, and the names users call them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from softcuda.dtype import DType
+from softcuda.errors import ArgumentError
+from softcuda.graph import dtype_rules as dt
+from softcuda.graph import shape_rules as sh
+from softcuda.graph.params import Dims, Params
+
+__all__ = ["OPS", "Kind", "Op", "Typed", "op_named"]
+
+
+class Kind(Enum):
+    """What an op does to its operands: decides views, rows, sizes and fusion."""
+
+    LEAF = "leaf"
+    ELEMENTWISE = "elementwise"
+    REDUCTION = "reduction"
+    SCAN = "scan"
+    VIEW = "view"
+    MOVEMENT = "movement"
+    CREATION = "creation"
+    RANDOM = "random"
+    CONTRACTION = "contraction"
+    COMPOSITE = "composite"
+
+
+class Typed(Protocol):
+    """Anything with extents and a dtype: a Node, a Line, a Tensor."""
+
+    dims: Dims
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Op:
+    """One operation.
+
+    Attributes:
+        name: the token, in CONFIG.soft, in printed tables and in `tensor.op`.
+        public: the name of the function that users call; NumPy's and the array API's.
+        kind: see Kind.
+        arity: number of inputs; -1 for any number from 1.
+        shape_rule: (inputs, params) -> extents of the result; raises ShapeError.
+        dtype_rule: (inputs, params) -> dtype of the result; raises DTypeError.
+        operand_rule: (inputs, params) -> dtype that each operand is converted to on load, or
+            None where operands are read as they are.
+        gradient: the gradient rule; None where the op has none.
+    """
+
+    name: str
+    public: str
+    kind: Kind
+    arity: int
+    shape_rule: Callable[[Sequence[Any], Any], Dims]
+    dtype_rule: Callable[[Sequence[Any], Any], DType]
+    operand_rule: Callable[[Sequence[Any], Any], DType] | None = None
+    gradient: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return op_named, (self.name,)
+
+
+def _elementwise(
+    name: str,
+    public: str | None = None,
+    *,
+    arity: int = 1,
+    result: Callable[[Sequence[Any], Params], DType] = dt.same,
+    operand: Callable[[Sequence[Any], Params], DType] = dt.common,
+) -> Op:
+    shape = sh.same if arity == 1 else sh.broadcast(name)
+    return Op(name, public or name, Kind.ELEMENTWISE, arity, shape, result, operand)
+
+
+def _floating(name: str, public: str | None = None, *, arity: int = 1) -> Op:
+    return _elementwise(name, public, arity=arity, result=dt.floating, operand=dt.floating)
+
+
+def _arithmetic(name: str, public: str | None = None, *, arity: int = 2) -> Op:
+    rule = dt.no_bools(name)
+    return _elementwise(name, public, arity=arity, result=rule, operand=rule)
+
+
+def _comparison(name: str, public: str) -> Op:
+    return _elementwise(name, public, arity=2, result=dt.boolean, operand=dt.common)
+
+
+def _logical(name: str, arity: int = 2) -> Op:
+    return _elementwise(name, arity=arity, result=dt.boolean, operand=dt.boolean)
+
+
+def _reduction(
+    name: str,
+    result: Callable[[Sequence[Any], Params], DType],
+    operand: Callable[[Sequence[Any], Params], DType] | None = None,
+) -> Op:
+    return Op(name, name, Kind.REDUCTION, 1, sh.reduction(name), result, operand)
+
+
+def _moved(
+    name: str,
+    shape: Callable[[Sequence[Any], Any], Dims],
+    *,
+    arity: int = 1,
+    public: str | None = None,
+    result: Callable[[Sequence[Any], Any], DType] = dt.same,
+    kind: Kind = Kind.MOVEMENT,
+) -> Op:
+    return Op(name, public or name, kind, arity, shape, result)
+
+
+def _created(name: str, shape: Callable[[Sequence[Any], Any], Dims], arity: int = 0) -> Op:
+    kind = Kind.RANDOM if arity else Kind.CREATION
+    return Op(name, name, kind, arity, shape, dt.given)
+
+
+_ROWS: Final[tuple[Op, ...]] = (
+    # leaves
+    Op("none", "tensor", Kind.LEAF, 0, sh.unruled, dt.unruled),
+    Op("input", "input", Kind.LEAF, 0, sh.unruled, dt.unruled),
+    Op("variable", "variable", Kind.LEAF, 0, sh.unruled, dt.unruled),
+    Op("constant", "tensor", Kind.LEAF, 0, sh.scalar, dt.given),
+    # one operand
+    _elementwise("neg", "negative", result=dt.no_bools("neg"), operand=dt.no_bools("neg")),
+    _elementwise("abs"),
+    _elementwise("sign"),
+    _elementwise("square", result=dt.no_bools("square"), operand=dt.no_bools("square")),
+    _elementwise("relu"),
+    _elementwise("conj"),
+    _elementwise("floor"),
+    _elementwise("ceil"),
+    _elementwise("round"),
+    *(
+        _floating(name)
+        for name in (
+            "sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tan asin acos atan sinh cosh tanh "
+            "sigmoid gelu silu softplus erf reciprocal"
+        ).split()
+    ),
+    _elementwise("isnan", result=dt.boolean),
+    _elementwise("isinf", result=dt.boolean),
+    _elementwise("isfinite", result=dt.boolean),
+    _logical("logical_not", arity=1),
+    _elementwise("cast", result=dt.given, operand=dt.same),
+    _elementwise("copy"),
+    # two operands
+    _arithmetic("add"),
+    _arithmetic("sub", "subtract"),
+    _arithmetic("mul", "multiply"),
+    _floating("div", "divide", arity=2),
+    _arithmetic("floor_divide"),
+    _arithmetic("remainder"),
+    _arithmetic("pow"),
+    _elementwise("minimum", arity=2, result=dt.common),
+    _elementwise("maximum", arity=2, result=dt.common),
+    _floating("atan2", arity=2),
+    _comparison("eq", "equal"),
+    _comparison("ne", "not_equal"),
+    _comparison("lt", "less"),
+    _comparison("le", "less_equal"),
+    _comparison("gt", "greater"),
+    _comparison("ge", "greater_equal"),
+    _logical("logical_and"),
+    _logical("logical_or"),
+    _logical("logical_xor"),
+    # three operands
+    Op("where", "where", Kind.ELEMENTWISE, 3, sh.broadcast("where"), dt.branches, dt.branches),
+    _elementwise("clip", arity=3, result=dt.common),
+    _arithmetic("multiply_add", arity=3),
+    # reductions
+    _reduction("sum", dt.accumulated),
+    _reduction("prod", dt.accumulated),
+    _reduction("min", dt.same),
+    _reduction("max", dt.same),
+    _reduction("mean", dt.floating),
+    _reduction("var", dt.floating),
+    _reduction("std", dt.floating),
+    _reduction("norm", dt.floating),
+    _reduction("logsumexp", dt.floating),
+    _reduction("any", dt.boolean),
+    _reduction("all", dt.boolean),
+    _reduction("argmin", dt.index),
+    _reduction("argmax", dt.index),
+    Op("cumsum", "cumsum", Kind.SCAN, 1, sh.same, dt.accumulated),
+    # views
+    _moved("reshape", sh.reshape, kind=Kind.VIEW),
+    _moved("permute", sh.permute, public="permute_dims", kind=Kind.VIEW),
+    _moved("broadcast_to", sh.broadcast_to, kind=Kind.VIEW),
+    _moved("slice", sh.sliced, public="getitem", kind=Kind.VIEW),
+    _moved("diagonal", sh.diagonal, kind=Kind.VIEW),
+    # data movement
+    _moved("concat", sh.concat, arity=-1, result=dt.common),
+    _moved("stack", sh.stack, arity=-1, result=dt.common),
+    _moved("pad", sh.pad),
+    _moved("tril", sh.matrix("tril")),
+    _moved("triu", sh.matrix("triu")),
+    _moved("take", sh.take, arity=2, result=dt.indexed("take")),
+    _moved("gather", sh.gather, arity=2, result=dt.indexed("gather")),
+    _moved("one_hot", sh.one_hot, result=dt.one_hot),
+    # creation
+    _created("full", sh.given),
+    _created("arange", sh.counted),
+    _created("linspace", sh.counted),
+    _created("eye", sh.eye),
+    _created("uniform", sh.given, arity=1),
+    _created("normal", sh.given, arity=1),
+    # contraction: matmul, dot, outer and every pair of an einsum
+    Op("matmul", "matmul", Kind.CONTRACTION, 2, sh.contraction, dt.contracted, dt.contracted),
+    # composites
+    Op("softmax", "softmax", Kind.COMPOSITE, 1, sh.same, dt.floating, dt.floating),
+    Op("log_softmax", "log_softmax", Kind.COMPOSITE, 1, sh.same, dt.floating, dt.floating),
+    Op("layer_norm", "layer_norm", Kind.COMPOSITE, -1, sh.layer_norm, dt.floating, dt.floating),
+)
+
+OPS: Final[dict[str, Op]] = {op.name: op for op in _ROWS}
+
+
+def op_named(name: str) -> Op:
+    """Return the row of the table with this token.
+
+    Raises:
+        ArgumentError: the table has no such token.
+    """
+    op = OPS.get(name)
+    if op is None:
+        raise ArgumentError(f"there is no op {name!r}; allowed are {', '.join(sorted(OPS))}")
+    return op

@@ -1,0 +1,283 @@
+"""Shape rules of the op table: (inputs, params) -> extents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from softcuda.errors import AxisError, ShapeError
+from softcuda.graph.params import Contraction, Diagonal, Dims, Eye, LayerNorm, Pad, Slice
+from softcuda.graph.shapes import broadcast_dims, numel, reduced_dims
+
+__all__ = [
+    "broadcast",
+    "broadcast_to",
+    "concat",
+    "contraction",
+    "counted",
+    "diagonal",
+    "eye",
+    "gather",
+    "given",
+    "layer_norm",
+    "matrix",
+    "one_hot",
+    "pad",
+    "permute",
+    "reduction",
+    "reshape",
+    "same",
+    "scalar",
+    "sliced",
+    "stack",
+    "take",
+    "unruled",
+]
+
+Rule = Callable[[Sequence[Any], Any], Dims]
+
+NEEDS_ELEMENTS = frozenset({"min", "max", "argmin", "argmax"})
+
+
+def same(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the extents of the first operand."""
+    return inputs[0].dims  # type: ignore[no-any-return]
+
+
+def scalar(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return rank 0."""
+    return ()
+
+
+def given(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the extents that the params name."""
+    return params.dims  # type: ignore[no-any-return]
+
+
+def counted(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return one axis of params.count elements."""
+    return (params.count,)
+
+
+def eye(inputs: Sequence[Any], params: Eye) -> Dims:
+    """Return [rows, columns]."""
+    return (params.rows, params.columns)
+
+
+def broadcast(what: str) -> Rule:
+    """Return the rule of elementwise ops: all operands broadcast together."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> Dims:
+        first: Dims = inputs[0].dims
+        for operand in inputs:
+            if operand.dims != first:
+                return broadcast_dims(what, [x.dims for x in inputs])
+        return first
+
+    return rule
+
+
+def reduction(what: str) -> Rule:
+    """Return the rule of reductions; min, max, argmin, argmax of nothing are errors."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> Dims:
+        dims: Dims = inputs[0].dims
+        axes: Dims = params.axes
+        result = reduced_dims(dims, axes, params.keepdims)
+        if what in NEEDS_ELEMENTS and 0 in dims and any(dims[axis] == 0 for axis in axes):
+            if numel(result):
+                raise ShapeError(
+                    f"{what}: the reduced axes {list(axes)} of shape {list(dims)} hold no element "
+                    f"and {what} of nothing has no value; allowed are extents >= 1"
+                )
+        return result
+
+    return rule
+
+
+def permute(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the extents in the order of params.axes."""
+    dims: Dims = inputs[0].dims
+    if sorted(params.axes) != list(range(len(dims))):
+        raise AxisError(
+            f"permute: axes {list(params.axes)} do not name each of the {len(dims)} axes of shape "
+            f"{list(dims)} once"
+        )
+    return tuple(dims[axis] for axis in params.axes)
+
+
+def reshape(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return params.dims, which must hold as many elements as the operand."""
+    dims: Dims = inputs[0].dims
+    target: Dims = params.dims
+    if numel(dims) != numel(target):
+        raise ShapeError(
+            f"reshape: shape {list(dims)} has {numel(dims)} elements and {list(target)} has "
+            f"{numel(target)}; both must hold as many; one extent may be -1"
+        )
+    return target
+
+
+def broadcast_to(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return params.dims, to which the operand must broadcast."""
+    dims: Dims = inputs[0].dims
+    target: Dims = params.dims
+    shift = len(target) - len(dims)
+    if shift < 0 or any(d not in (1, target[axis + shift]) for axis, d in enumerate(dims)):
+        raise ShapeError(
+            f"broadcast_to: shape {list(dims)} does not broadcast to {list(target)}; aligned from "
+            "the right each extent must be equal or 1"
+        )
+    return target
+
+
+def sliced(inputs: Sequence[Any], params: Slice) -> Dims:
+    """Return params.sizes, whose elements must lie inside the operand."""
+    dims: Dims = inputs[0].dims
+    for axis, (start, step, size) in enumerate(
+        zip(params.starts, params.steps, params.sizes, strict=True)
+    ):
+        last = start + step * (size - 1)
+        if size and not (0 <= start < dims[axis] and 0 <= last < dims[axis]):
+            raise ShapeError(
+                f"slice: axis {axis} reads {start} to {last} of extent {dims[axis]}; "
+                f"allowed are 0 to {dims[axis] - 1}"
+            )
+    return params.sizes
+
+
+def diagonal(inputs: Sequence[Any], params: Diagonal) -> Dims:
+    """Return the extents without the two axes, the diagonal last."""
+    dims: Dims = inputs[0].dims
+    rows, columns = dims[params.axis1], dims[params.axis2]
+    if params.offset >= 0:
+        length = min(rows, columns - params.offset)
+    else:
+        length = min(rows + params.offset, columns)
+    rest = tuple(d for axis, d in enumerate(dims) if axis not in (params.axis1, params.axis2))
+    return (*rest, max(length, 0))
+
+
+def _check_others_equal(what: str, shapes: list[Dims], axis: int | None) -> None:
+    first = shapes[0]
+    for number, shape in enumerate(shapes):
+        equal = len(shape) == len(first) and all(
+            a == b for k, (a, b) in enumerate(zip(shape, first, strict=True)) if k != axis
+        )
+        if not equal:
+            rest = "all extents" if axis is None else f"all extents but those of axis {axis}"
+            raise ShapeError(
+                f"{what}: operand 0 has shape {list(first)} and operand {number} {list(shape)}; "
+                f"{rest} must be equal"
+            )
+
+
+def concat(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the first shape with the extents of params.axis added up."""
+    shapes = [x.dims for x in inputs]
+    _check_others_equal("concat", shapes, params.axis)
+    dims = list(shapes[0])
+    dims[params.axis] = sum(s[params.axis] for s in shapes)
+    return tuple(dims)
+
+
+def stack(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the common shape with a new axis, one element an operand."""
+    shapes = [x.dims for x in inputs]
+    _check_others_equal("stack", shapes, None)
+    dims = shapes[0]
+    return (*dims[: params.axis], len(shapes), *dims[params.axis :])
+
+
+def pad(inputs: Sequence[Any], params: Pad) -> Dims:
+    """Return the extents with before and after added."""
+    dims: Dims = inputs[0].dims
+    return tuple(b + d + a for b, d, a in zip(params.before, dims, params.after, strict=True))
+
+
+def matrix(what: str) -> Rule:
+    """Return the rule of tril and triu: at least two axes."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> Dims:
+        dims: Dims = inputs[0].dims
+        if len(dims) < 2:
+            raise ShapeError(
+                f"{what}: the operand has shape {list(dims)}; at least two axes are needed"
+            )
+        return dims
+
+    return rule
+
+
+def take(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the data's extents with params.axis replaced by those of the indices."""
+    dims: Dims = inputs[0].dims
+    indices: Dims = inputs[1].dims
+    if dims[params.axis] == 0 and numel(indices):
+        raise ShapeError(
+            f"take: axis {params.axis} of shape {list(dims)} is empty and nothing can be taken "
+            f"from it; the indices have shape {list(indices)}, only an empty one is allowed"
+        )
+    return dims[: params.axis] + indices + dims[params.axis + 1 :]
+
+
+def gather(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the extents of the indices, which fit into the data beside params.axis."""
+    dims: Dims = inputs[0].dims
+    indices: Dims = inputs[1].dims
+    fits = len(dims) == len(indices) and all(
+        i <= d for k, (d, i) in enumerate(zip(dims, indices, strict=True)) if k != params.axis
+    )
+    if not fits or (dims[params.axis] == 0 and numel(indices)):
+        raise ShapeError(
+            f"gather: indices of shape {list(indices)} do not address data of shape {list(dims)} "
+            f"along axis {params.axis}; ranks must be equal and the other extents no larger than "
+            "the data's"
+        )
+    return indices
+
+
+def one_hot(inputs: Sequence[Any], params: Any) -> Dims:
+    """Return the extents of the indices with params.depth appended."""
+    return (*inputs[0].dims, params.depth)
+
+
+def layer_norm(inputs: Sequence[Any], params: LayerNorm) -> Dims:
+    """Return the operand's extents; weight and bias have those of the normalised axes."""
+    dims: Dims = inputs[0].dims
+    tail = dims[len(dims) - params.axes_count :]
+    names = [n for n, given in (("weight", params.has_weight), ("bias", params.has_bias)) if given]
+    for name, operand in zip(names, inputs[1:], strict=True):
+        if operand.dims != tail:
+            raise ShapeError(
+                f"layer_norm: {name} has shape {list(operand.dims)}; allowed is {list(tail)}, the "
+                f"last {params.axes_count} extents of {list(dims)}"
+            )
+    return dims
+
+
+def contraction(inputs: Sequence[Any], params: Contraction) -> Dims:
+    """Return the extents of params.out; a label's extents are equal or 1."""
+    extents: dict[int, int] = {}
+    for number, (operand, labels) in enumerate(
+        ((inputs[0], params.a), (inputs[1], params.b))
+    ):
+        for axis, (label, extent) in enumerate(zip(labels, operand.dims, strict=True)):
+            have = extents.setdefault(label, extent)
+            if have == extent or extent == 1:
+                continue
+            if have != 1:
+                raise ShapeError(
+                    f"matmul: shapes {list(inputs[0].dims)} and {list(inputs[1].dims)} do not "
+                    f"fit: extent {have} meets {extent}, axis {axis} of operand {number}; both "
+                    "must be equal or 1 "
+                    "(matmul: the last axis of operand 0 and the second last, or only, of "
+                    "operand 1)"
+                )
+            extents[label] = extent
+    return tuple(extents[label] for label in params.out)
+
+
+def unruled(inputs: Sequence[Any], params: Any) -> Dims:
+    """Refuse: a leaf has its extents from its value."""
+    raise ShapeError("a leaf has no shape rule; its shape is that of its value")

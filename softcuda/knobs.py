@@ -1,0 +1,45 @@
+"""Every environment variable that softcuda reads: one table, read nowhere else."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from softcuda.errors import ArgumentError
+
+__all__ = ["KNOBS", "config_home", "config_path", "thread_count"]
+
+KNOBS: Final[dict[str, str]] = {
+    "SOFTCUDA_CONFIG": "path of the profile, or 'default' for the shipped DEFAULT.soft",
+    "SOFTCUDA_THREADS": "threads of CPU work; default: the CPUs this process may run on",
+    "XDG_CONFIG_HOME": "the folder of users' settings on Linux; default: ~/.config",
+    "APPDATA": "the folder of users' settings on Windows",
+}
+
+
+def config_path() -> str | None:
+    """Return SOFTCUDA_CONFIG, or None where it is unset or empty."""
+    return os.environ.get("SOFTCUDA_CONFIG") or None
+
+
+def config_home(variable: str) -> str | None:
+    """Return XDG_CONFIG_HOME or APPDATA, or None where it is unset or empty."""
+    return os.environ.get(variable) or None
+
+
+def thread_count() -> int:
+    """Return how many threads CPU work may use.
+
+    Raises:
+        ArgumentError: SOFTCUDA_THREADS is no whole number of at least 1.
+    """
+    text = os.environ.get("SOFTCUDA_THREADS", "").strip()
+    if not text:
+        affinity = getattr(os, "sched_getaffinity", None)
+        return len(affinity(0)) if affinity else os.cpu_count() or 1
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentError(
+            f"SOFTCUDA_THREADS is {text!r}; allowed is a whole number of at least 1; "
+            "unset it to use every CPU of this process"
+        )
+    return int(text)

@@ -1,0 +1,50 @@
+"""Where the packaged files and the user's folders are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from softcuda.errors import ConfigError
+from softcuda.knobs import config_home
+
+__all__ = ["CONFIG_NAME", "DEFAULT_NAME", "packaged_folder", "user_config_folder"]
+
+CONFIG_NAME: Final = "CONFIG.soft"
+DEFAULT_NAME: Final = "DEFAULT.soft"
+
+_HERE: Final = Path(__file__).resolve().parent
+
+
+def packaged_folder(name: str) -> Path:
+    """Return the folder `configs` or `kernels`, of a wheel or of a checkout.
+
+    Raises:
+        ConfigError: neither place has it; the installation is incomplete.
+    """
+    candidates = (_HERE / name, _HERE.parent / name)
+    for folder in candidates:
+        if folder.is_dir():
+            return folder
+    raise ConfigError(
+        str(candidates[0]),
+        None,
+        f"the folder {name!r} is missing, looked in {candidates[0]} and {candidates[1]}; "
+        "the installation is incomplete, install softcuda again",
+    )
+
+
+def user_config_folder() -> Path | None:
+    """Return the folder of the user's own profile, or None where there is no home."""
+    if sys.platform == "win32":
+        roaming = config_home("APPDATA")
+        return Path(roaming) / "softcuda" if roaming else None
+    home = os.path.expanduser("~")
+    if home == "~":
+        return None
+    if sys.platform == "darwin":
+        return Path(home) / "Library" / "Application Support" / "softcuda"
+    base = config_home("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    return Path(base) / "softcuda"

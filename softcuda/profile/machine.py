@@ -1,0 +1,124 @@
+"""The machine at hand, as a profile describes it; nothing here touches libcuda."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from softcuda.profile.model import DeviceFacts, Profile
+
+__all__ = ["HASHED", "Difference", "device_hash", "mismatch", "this_machine"]
+
+# Device type -> the facts that device_hash is made of, in order.
+HASHED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"cpu": ("cpu", "cpu_cores"), "cuda": ("name", "compute_capability", "vram_mb", "driver")}
+)
+
+_COMMENT_MARK: Final = re.compile(r"(?:^|(?<= ))[#;]+")
+
+
+class Difference(NamedTuple):
+    """A fact that a profile and this machine do not share."""
+
+    fact: str
+    profile: str
+    here: str
+
+
+def this_machine() -> DeviceFacts:
+    """Return the facts of this machine's CPU."""
+    return DeviceFacts(
+        type="cpu", cpu=_plain(_cpu_name(sys.platform)), cpu_cores=str(os.cpu_count() or 1)
+    )
+
+
+def device_hash(facts: DeviceFacts) -> str:
+    """Return the hash that ties a profile to a machine.
+
+    SHA-256 [hex] of `name|compute_capability|vram_mb|driver` as written for a CUDA device, of
+    `cpu|cpu_cores` for a CPU.
+
+    Example:
+        >>> device_hash(DeviceFacts(type="cpu", cpu="Abacus", cpu_cores="4"))[:16]
+        '4f8c0dfd1aa9ab3d'
+    """
+    written = "|".join(getattr(facts, name) for name in HASHED[facts.type])
+    return hashlib.sha256(written.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def mismatch(profile: Profile, machine: DeviceFacts) -> list[Difference]:
+    """Return the facts in which a machine is not the one of a profile.
+
+    Args:
+        profile: a profile; one without device_hash fits every machine.
+        machine: the machine at hand. A profile of a CUDA device is only compared with facts of
+            a CUDA device; one of a CPU with any.
+
+    Returns:
+        The facts that differ; where only the written hash does not fit, the hash; [] for a fit.
+    """
+    wanted = profile.meta.get("device_hash")
+    kind = profile.device.type
+    if wanted is None or (kind == "cuda" and machine.type != "cuda"):
+        return []
+    here = DeviceFacts(kind, **{name: getattr(machine, name) for name in HASHED[kind]})
+    found = device_hash(here)
+    if wanted.lower() == found:
+        return []
+    pairs = ((name, getattr(profile.device, name), getattr(here, name)) for name in HASHED[kind])
+    differences = [Difference(name, said, seen) for name, said, seen in pairs if said != seen]
+    return differences or [Difference("device_hash", wanted, found)]
+
+
+def _plain(text: str) -> str:
+    """Return a name that a profile can hold: one line, no comment marks."""
+    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return " ".join(_COMMENT_MARK.sub("", words).split()) or "unknown"
+
+
+def _cpu_name(system: str) -> str:
+    if system == "linux":
+        return _name_in_cpuinfo("/proc/cpuinfo") or os.uname().machine
+    if system == "darwin":
+        return _sysctl(b"machdep.cpu.brand_string") or os.uname().machine
+    return platform.processor() or platform.machine()
+
+
+def _name_in_cpuinfo(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return _first_name(file)
+    except OSError:
+        return ""
+
+
+def _first_name(lines: Iterable[str]) -> str:
+    """Return the first model name of /proc/cpuinfo, else what ARM machines write there."""
+    others: dict[str, str] = {}
+    for line in lines:
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "model name" and value:
+            return value
+        others.setdefault(key, value)
+    board = others.get("Model") or others.get("Hardware") or others.get("cpu", "")
+    part = [others[key] for key in ("CPU implementer", "CPU part") if others.get(key)]
+    return board or " ".join(part)
+
+
+def _sysctl(name: bytes) -> str:
+    """Return a text of the macOS kernel's table, "" where it has none."""
+    read = ctypes.CDLL(None).sysctlbyname
+    size = ctypes.c_size_t(0)
+    if read(name, None, ctypes.byref(size), None, ctypes.c_size_t(0)) or not size.value:
+        return ""
+    buffer = ctypes.create_string_buffer(size.value)
+    if read(name, buffer, ctypes.byref(size), None, ctypes.c_size_t(0)):
+        return ""
+    return buffer.value.decode("utf-8", "replace")

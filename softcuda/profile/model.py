@@ -1,0 +1,193 @@
+"""What a profile says, as frozen data, and the lookups that compiling does in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+from softcuda.dtype import DTYPES
+from softcuda.profile.curves import Curve, curve_of
+from softcuda.profile.records import (
+    DEFAULT_BLOCK_SIZE,
+    CostPoint,
+    Crossing,
+    DeviceFacts,
+    PoolSettings,
+    Row,
+    Threshold,
+    Transfer,
+)
+
+__all__ = [
+    "DEFAULT_BLOCK_SIZE",
+    "CostPoint",
+    "Crossing",
+    "DeviceFacts",
+    "PoolSettings",
+    "Profile",
+    "Row",
+    "Threshold",
+    "Transfer",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A whole profile.
+
+    Two profiles are equal where they say the same: path, line numbers, comments and the order of
+    lines do not count. `cache_key` also tells apart what a decision table prints.
+
+    Attributes:
+        path: the file, as the user named it.
+        meta: key -> text of [meta]; `soft_version` is always there.
+        device: the machine it was measured on.
+        rows: the rows, in the file's order.
+        thresholds: the lines of [thresholds].
+        costs: the lines of [costs].
+        transfer: the lines of [transfer].
+        policy: "table" (obey the rows) or "min_cut".
+        pool: settings of the pools.
+        digest: SHA-256 of what it says [hex].
+        cache_key: digest, file name and line numbers: equal for equal printed decisions.
+    """
+
+    path: str
+    meta: Mapping[str, str]
+    device: DeviceFacts
+    rows: tuple[Row, ...]
+    thresholds: tuple[Threshold, ...] = ()
+    costs: tuple[CostPoint, ...] = ()
+    transfer: tuple[Transfer, ...] = ()
+    policy: str = "table"
+    pool: PoolSettings = PoolSettings()
+    digest: str = field(init=False, repr=False)
+    cache_key: str = field(init=False, repr=False)
+    _index: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(init=False, repr=False)
+    _curves: dict[tuple[str, str | None, str], Curve] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "meta", MappingProxyType(dict(self.meta)))
+        put(self, "digest", hashlib.sha256(repr(self.content()).encode()).hexdigest())
+        layout = repr((self.digest, self.name, [(*_row(row), row.line) for row in self.rows]))
+        put(self, "cache_key", hashlib.sha256(layout.encode()).hexdigest())
+        put(self, "_index", _index(self.rows))
+        put(self, "_curves", _curves(self.costs))
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, Profile) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = [getattr(self, f.name) for f in fields(self) if f.init]
+        values[1] = dict(self.meta)
+        return Profile, tuple(values)
+
+    def content(self) -> dict[str, str]:
+        """Return what the profile says, part by part, as text that is equal for equal content."""
+        return {
+            "meta": repr(sorted(self.meta.items())),
+            "device": repr(self.device.written()),
+            "rows": repr(sorted(_row(row) for row in self.rows)),
+            "thresholds": repr(_unlined(self.thresholds)),
+            "costs": repr(_unlined(self.costs)),
+            "transfer": repr(_unlined(self.transfer)),
+            "policy": self.policy,
+            "pool": repr(self.pool),
+        }
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder."""
+        return os.path.basename(self.path) or self.path
+
+    def lookup(self, op: str, dtype: str, size: int) -> Row | None:
+        """Return the row that decides a node, None where the op has no row.
+
+        A row `op[dtype]` wins over a row `op`.
+
+        Args:
+            op: token of the op.
+            dtype: name of the row's dtype (softcuda.graph.lines.row_dtype).
+            size: the row's size (softcuda.graph.lines.row_size).
+        """
+        found = self._index.get((op, dtype))
+        if found is None:
+            return None
+        return found[1][bisect_right(found[0], size)]
+
+    def label(self, row: Row) -> str:
+        """Return file name and line of a row, such as "CONFIG.soft:12"."""
+        return f"{self.name}:{row.line}"
+
+    def cost_us(self, op: str, dtype: str, size: int, device_type: str) -> float | None:
+        """Return the modelled time of an op with its data resident [microseconds].
+
+        Between points: linear in log(size), log(time). Below the first point its time, which is
+        overhead there. Beyond the last, the slope of the last two points, not below 0 and not
+        above that of the op's arithmetic (3 for matmul, whose size is a cube root; else 1), which
+        a single point takes.
+
+        Args:
+            op: token of the op.
+            dtype: name of the row's dtype; points of `op[dtype]` win over points of `op`.
+            size: the row's size.
+            device_type: "cpu" or "cuda".
+
+        Returns:
+            The time, None where no point says anything about the op on that device.
+        """
+        curve = self._curves.get((op, dtype, device_type))
+        if curve is None:
+            curve = self._curves.get((op, None, device_type))
+        return None if curve is None else curve.at(size)
+
+    def transfer_us(self, direction: str, nbytes: int) -> float | None:
+        """Return the modelled time of a copy [microseconds], None where no line says it.
+
+        Args:
+            direction: "h2d" or "d2h".
+            nbytes: bytes to copy.
+        """
+        for line in self.transfer:
+            if line.direction == direction:
+                return line.latency_us + nbytes / (line.gb_per_s * 1e3)
+        return None
+
+
+def _row(row: Row) -> tuple[str, str, int, int, str]:
+    high = -1 if row.high is None else row.high
+    return (row.op, row.dtype or "", row.low, high, row.backend_id)
+
+
+def _unlined(items: Iterable[Any]) -> list[str]:
+    return sorted(repr(astuple(item)[:-1]) for item in items)
+
+
+def _index(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[list[int], list[Row]]]:
+    grouped: dict[tuple[str, str | None], list[Row]] = {}
+    for row in rows:
+        grouped.setdefault((row.op, row.dtype), []).append(row)
+    index: dict[tuple[str, str], tuple[list[int], list[Row]]] = {}
+    for (op, dtype), group in sorted(grouped.items(), key=lambda item: item[0][1] is not None):
+        ordered = sorted(group, key=lambda row: row.low)
+        entry = ([row.low for row in ordered[1:]], ordered)
+        for name in DTYPES if dtype is None else (dtype,):
+            index[op, name] = entry
+    return index
+
+
+def _curves(costs: Iterable[CostPoint]) -> dict[tuple[str, str | None, str], Curve]:
+    points: dict[tuple[str, str | None, str], list[tuple[int, float]]] = {}
+    for cost in costs:
+        for device, microseconds in cost.times_us:
+            points.setdefault((cost.op, cost.dtype, device), []).append((cost.size, microseconds))
+    return {key: curve_of(key[0], found) for key, found in points.items()}

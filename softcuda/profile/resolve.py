@@ -1,0 +1,261 @@
+"""Which profile a compile obeys: argument, SOFTCUDA_CONFIG, ./CONFIG.soft, the user's, shipped."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from softcuda.errors import ArgumentTypeError, ConfigError, SoftCudaWarning
+from softcuda.knobs import config_path
+from softcuda.paths import CONFIG_NAME, DEFAULT_NAME, packaged_folder, user_config_folder
+from softcuda.profile.grammar import parse
+from softcuda.profile.machine import mismatch, this_machine
+from softcuda.profile.model import DeviceFacts, Profile
+from softcuda.profile.vocabulary import known_backends, work_ops
+
+__all__ = ["DEFAULT", "ProfileStore", "default_profile", "read", "resolve"]
+
+DEFAULT: Final = "default"
+
+_LARGEST_BYTES: Final = 16 * 1024 * 1024
+_MOST_KEPT: Final = 64
+# A file changed this shortly before it was read may change again with the same time stamp.
+_SETTLED_NS: Final = 50_000_000
+_WAYS: Final = (
+    "a profile is named by the argument config=, then by SOFTCUDA_CONFIG, then it is "
+    f"./{CONFIG_NAME}, then {CONFIG_NAME} in the user's config folder, then the shipped one, "
+    f"which {DEFAULT!r} names; soft_init writes one"
+)
+
+
+def read(path: str | os.PathLike[str], backends: Mapping[str, str] | None = None) -> Profile:
+    """Return the profile in a file, checked; the machine is not compared.
+
+    Args:
+        path: the file.
+        backends: backend_id -> device type of backends beyond those that softcuda ships.
+
+    Raises:
+        ConfigError: it cannot be read, or holds something that is not allowed.
+    """
+    named = _named(path)
+    return parse(_content(named, "read"), named, work_ops(), known_backends(backends))
+
+
+def resolve(
+    config: str | os.PathLike[str] | Profile | None = None,
+    *,
+    backends: Mapping[str, str] | None = None,
+    machine: DeviceFacts | None = None,
+) -> Profile:
+    """Return the profile that a compile obeys.
+
+    The first that there is of: `config`, SOFTCUDA_CONFIG, ./CONFIG.soft, CONFIG.soft in the
+    user's config folder, the shipped DEFAULT.soft. "default" names the shipped one everywhere.
+    A file is read again only when it changed. One made on another machine is used, with one
+    warning that compares the two.
+
+    Args:
+        config: a path, a Profile (which is returned), "default", or None.
+        backends: backend_id -> device type of backends beyond those that softcuda ships.
+        machine: the facts to compare with; default: those of this machine's CPU, with which a
+            profile of a CUDA device is not compared.
+
+    Raises:
+        ConfigError: the named file is missing, cannot be read, or holds something that is not
+            allowed.
+        ArgumentTypeError: `config` is something else.
+    """
+    return config if isinstance(config, Profile) else _store.find(config, backends, machine)
+
+
+def default_profile() -> Profile:
+    """Return the shipped DEFAULT.soft, which has a row for every op that does work."""
+    return _store.find(DEFAULT, None, None)
+
+
+class _Signature(NamedTuple):
+    """What changes when a file changes."""
+
+    device: int
+    inode: int
+    mtime_ns: int
+    ctime_ns: int
+    nbytes: int
+
+
+class _Kept(NamedTuple):
+    signature: _Signature
+    read_ns: int
+    profile: Profile
+
+
+_Key = tuple[str, frozenset[tuple[str, str]]]
+
+
+class ProfileStore:
+    """The profiles that were loaded, each until its file changes. Safe in threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[_Key, _Kept] = {}
+        self._warned: dict[str, _Signature] = {}
+        self._default = ""
+        self._here: DeviceFacts | None = None
+
+    def find(
+        self,
+        config: str | os.PathLike[str] | None,
+        backends: Mapping[str, str] | None,
+        machine: DeviceFacts | None,
+    ) -> Profile:
+        """Return the profile as `resolve` describes it."""
+        if config is not None:
+            return self._explicit(_named(config), "the argument config", backends, machine)
+        from_knob = config_path()
+        if from_knob is not None:
+            return self._explicit(from_knob, "SOFTCUDA_CONFIG", backends, machine)
+        found = self._load(CONFIG_NAME, backends, machine)
+        if found is None:
+            folder = user_config_folder()
+            if folder is not None:
+                found = self._load(os.path.join(folder, CONFIG_NAME), backends, machine)
+        return found or self._explicit(DEFAULT, "the installation", backends, machine)
+
+    def _explicit(
+        self,
+        named: str,
+        by: str,
+        backends: Mapping[str, str] | None,
+        machine: DeviceFacts | None,
+    ) -> Profile:
+        path = self._default_path() if named == DEFAULT else named
+        found = self._load(path, backends, machine, by)
+        if found is None:
+            raise ConfigError(path, None, f"there is no such file, named by {by}; {_WAYS}")
+        return found
+
+    def _default_path(self) -> str:
+        if not self._default:
+            self._default = str(packaged_folder("configs") / DEFAULT_NAME)
+        return self._default
+
+    def _load(
+        self,
+        path: str,
+        backends: Mapping[str, str] | None,
+        machine: DeviceFacts | None,
+        by: str = "",
+    ) -> Profile | None:
+        """Return the profile of a file, None where there is no such file.
+
+        `by` says what named the file; "" for a place that is only looked at.
+        """
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            if not by:
+                return None  # a folder that may not be entered holds no profile for this user
+            raise _unreadable(path, error, by) from error
+        signature = _Signature(
+            status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+        )
+        key = (path, frozenset(backends.items()) if backends else frozenset())
+        kept = self._kept.get(key)
+        if (
+            kept is None
+            or kept.signature != signature
+            or abs(kept.read_ns - signature.mtime_ns) < _SETTLED_NS
+        ):
+            kept = self._read(key, signature, backends, by)
+        if "device_hash" in kept.profile.meta and self._warned.get(path) != signature:
+            self._compare(path, signature, kept.profile, machine)
+        return kept.profile
+
+    def _read(
+        self, key: _Key, signature: _Signature, backends: Mapping[str, str] | None, by: str
+    ) -> _Kept:
+        path, read_ns = key[0], time.time_ns()
+        data = _content(path, by)
+        kept = _Kept(signature, read_ns, parse(data, path, work_ops(), known_backends(backends)))
+        with self._lock:
+            while len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = kept
+        return kept
+
+    def _compare(
+        self, path: str, signature: _Signature, profile: Profile, machine: DeviceFacts | None
+    ) -> None:
+        if machine is None:
+            machine = self._here = self._here or this_machine()
+        with self._lock:
+            if self._warned.get(path) == signature:
+                return
+            if profile.device.type in (machine.type, "cpu"):
+                self._warned[path] = signature
+        differences = mismatch(profile, machine)
+        if differences:
+            text = "; ".join(
+                f"{fact} is {said or 'not written'!r} in the profile and {here!r} here"
+                for fact, said, here in differences
+            )
+            warnings.warn(
+                f"{path} was made on another machine: {text}. Its rows are obeyed, and may not be "
+                "the fastest here; run soft_init again to measure this machine",
+                SoftCudaWarning,
+                stacklevel=2,
+            )
+
+
+def _named(path: object) -> str:
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise ArgumentTypeError(
+            f"config is {path!r} of type {type(path).__name__}; allowed are a path, a Profile, "
+            f"{DEFAULT!r} and None"
+        )
+    named = os.fsdecode(path)
+    if not named:
+        raise ConfigError("''", None, f"config is an empty name; {_WAYS}")
+    return named
+
+
+def _content(path: str, by: str) -> bytes:
+    """Return the bytes of a regular file of a sensible size."""
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+            raise ConfigError(path, None, f"this is {kind}{_named_by(by)}; {_WAYS}")
+        if status.st_size > _LARGEST_BYTES:
+            raise ConfigError(
+                path,
+                None,
+                f"the file holds {status.st_size} bytes{_named_by(by)}; allowed are "
+                f"{_LARGEST_BYTES}, a profile is a short text; {_WAYS}",
+            )
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise _unreadable(path, error, by) from error
+
+
+def _unreadable(path: str, error: OSError | ValueError, by: str) -> ConfigError:
+    reason = getattr(error, "strerror", None) or error
+    return ConfigError(path, None, f"the file cannot be read{_named_by(by)}: {reason}; {_WAYS}")
+
+
+def _named_by(by: str) -> str:
+    return f", named by {by}" if by else ""
+
+
+_store = ProfileStore()

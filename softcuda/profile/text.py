@@ -1,0 +1,150 @@
+"""From bytes to the lines of a profile: encoding, line ends, comments, sections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from softcuda.errors import ConfigError
+from softcuda.profile.vocabulary import SECTIONS
+
+__all__ = ["Entry", "Spot", "listed", "read_entries", "shown", "split_comment"]
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_COMMENT: Final = re.compile(r"(?:^|(?<=\s))[#;]")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_SECTION: Final = re.compile(r"\[([^\[\]]*)\]")
+_LONGEST_SHOWN: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a file, which errors name."""
+
+    path: str
+    line: int | None
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise the ConfigError of this place."""
+        raise ConfigError(self.path, self.line, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line that says something.
+
+    Attributes:
+        section: the section it stands in; "" before the first.
+        text: the line without comment and outer white space; "" for a section's own line.
+        comment: what stands behind it, without its mark.
+        spot: where it stands.
+    """
+
+    section: str
+    text: str
+    comment: str
+    spot: Spot
+
+
+def split_comment(line: str) -> tuple[str, str]:
+    """Return a line's text and its comment, both without outer white space.
+
+    Example:
+        >>> split_comment("matmul | any = cpu_blas  # 41.2 us")
+        ('matmul | any = cpu_blas', '41.2 us')
+    """
+    mark = _COMMENT.search(line)
+    if mark is None:
+        return line.strip(), ""
+    return line[: mark.start()].strip(), line[mark.end() :].strip()
+
+
+def read_entries(data: str | bytes, path: str) -> list[Entry]:
+    """Return the lines of a profile that say something, section lines included.
+
+    Raises:
+        ConfigError: no UTF-8, a control character, an unknown, doubled or malformed section, a
+            line before the first section.
+    """
+    text = data if isinstance(data, str) else _decode(data, path)
+    entries: list[Entry] = []
+    opened: dict[str, int] = {}
+    section = ""
+    for number, raw in enumerate(_LINE_END.split(text.removeprefix("\ufeff")), start=1):
+        spot = Spot(path, number)
+        control = _CONTROL.search(raw)
+        if control is not None:
+            spot.fail(
+                f"column {control.start() + 1} holds the control character {control[0]!r}; "
+                "allowed is plain text; the file may be damaged, write it again with soft_init"
+            )
+        said, comment = split_comment(raw)
+        if said.startswith("["):
+            section = _section(said, spot, opened)
+            opened[section] = number
+            entries.append(Entry(section, "", comment, spot))
+        elif said:
+            if not section:
+                spot.fail(
+                    f"{shown(said)} stands before any section; allowed first is a section line, "
+                    f"one of {_sections()}"
+                )
+            entries.append(Entry(section, said, comment, spot))
+    return entries
+
+
+def shown(text: str) -> str:
+    """Return a text quoted for an error message, its middle left out where it is long."""
+    if len(text) > _LONGEST_SHOWN:
+        half = _LONGEST_SHOWN // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return repr(text)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words for an error message: "a, b and c"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _sections() -> str:
+    return ", ".join(f"[{name}]" for name in SECTIONS)
+
+
+def _section(said: str, spot: Spot, opened: dict[str, int]) -> str:
+    match = _SECTION.fullmatch(said)
+    if match is None:
+        spot.fail(f"{shown(said)} is no section line; allowed are {_sections()}")
+    name = match[1].strip()
+    if name not in SECTIONS:
+        spot.fail(f"unknown section {shown(f'[{name}]')}; allowed are {_sections()}")
+    if name in opened:
+        spot.fail(
+            f"section [{name}] stands here and on line {opened[name]}; allowed is once; put its "
+            "lines together"
+        )
+    return name
+
+
+def _decode(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        starts = [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", before))]
+        line, column = len(starts), error.start - starts[-1] + 1
+        utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+        hint = (
+            "it looks like UTF-16, save it as UTF-8"
+            if utf16
+            else ("the file may be damaged or no profile at all, write it again with soft_init")
+        )
+        raise ConfigError(
+            path,
+            line,
+            f"the byte 0x{data[error.start]:02x} at byte {column} of this line (offset "
+            f"{error.start} of the file) is no UTF-8; allowed is UTF-8 text; {hint}",
+        ) from None

@@ -1,0 +1,150 @@
+"""Running: compile a graph for keeps, or evaluate nodes through the compile cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from softcuda.backends import backends
+from softcuda.cache import CompileCache
+from softcuda.compiler.compile import Settings, compile_graph
+from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
+from softcuda.executor.arenas import HOST_ARENAS
+from softcuda.executor.executable import Executable
+from softcuda.executor.runtime import Runtime
+from softcuda.executor.structure import flatten
+from softcuda.graph.node import Node
+from softcuda.graph.op import Kind
+from softcuda.graph.trace import Traced, trace
+from softcuda.profile.model import Profile
+from softcuda.profile.resolve import resolve
+from softcuda.target import CPU, Target
+
+__all__ = ["clear_cache", "compile", "evaluate_nodes", "explain"]
+
+Config = str | os.PathLike[str] | Profile | None
+
+_CACHE: Final = CompileCache()
+
+
+class _CacheKey(NamedTuple):
+    """What a cached runtime depends on beside the graph."""
+
+    profile: Profile
+    registered: int
+
+
+def _settings(config: Config, target: str | Target | None, strict: bool) -> Settings:
+    registered = {name: module.DEVICE for name, module in backends().items()}
+    if isinstance(target, str):
+        raise ArgumentError(
+            f"compile: the target {target!r} is an architecture of a CUDA device, and this version "
+            "has no CUDA backends; leave target out to compile for the CPU"
+        )
+    return Settings(
+        resolve(config, registered), resolve("default", registered), target or CPU, strict
+    )
+
+
+def compile(
+    outputs: Any,
+    config: Config = None,
+    *,
+    target: str | Target | None = None,
+    updates: Mapping[Node, Node] | None = None,
+    strict: bool = False,
+) -> Executable:
+    """Return an Executable of the graph that `outputs` depend on; nothing is computed yet.
+
+    The profile is consulted once, here; what it decides is frozen into the executable and shown
+    by `print(executable)`.
+
+    Args:
+        outputs: a tensor, or a list, tuple or dict of tensors, nested as you like.
+        config: path of a profile, a Profile, or "default" for the shipped DEFAULT.soft; None
+            looks at SOFTCUDA_CONFIG, ./CONFIG.soft, the user's config folder, DEFAULT.soft.
+        target: the machine to compile for; None for this one.
+        updates: variable -> tensor of its new value [its shape and dtype]; written at the end of
+            each run, after the last read.
+        strict: a backend that refuses a node, or a missing row, is an error instead of a
+            printed stand-in.
+
+    Returns:
+        The executable; `run` evaluates it.
+
+    Raises:
+        ConfigError: the profile cannot be used.
+        ShapeError, DTypeError, ArgumentError: the graph or the updates do not fit.
+        BackendError, BackendRefused, NoDeviceError: no backend can run a node.
+    """
+    nodes, skeleton = flatten(outputs)
+    pairs = dict(updates or {})
+    for variable, new in pairs.items():
+        if not isinstance(variable, Node) or not isinstance(new, Node):
+            raise ArgumentTypeError(
+                f"compile: updates maps variables to tensors, got {type(variable).__name__} -> "
+                f"{type(new).__name__}; wrap the value with softcuda.tensor"
+            )
+    traced = trace(nodes, pairs)
+    program = compile_graph(traced.graph, _settings(config, target, strict))
+    executable = Executable(program, traced.leaves, skeleton, traced.nodes)
+    _freeze(traced, program.origin, program.choices)
+    return executable
+
+
+def evaluate_nodes(nodes: Sequence[Node]) -> None:
+    """Give every node its value: compile through the cache, run, settle.
+
+    Raises:
+        FeedError: the graph has an input, which only `compile` and `run(feeds)` can give a value.
+    """
+    roots = [node for node in {id(node): node for node in nodes}.values() if node.data is None]
+    if not roots:
+        return
+    traced = trace(roots)
+    settings = _settings(None, None, False)
+    key = _CacheKey(settings.profile, hash(frozenset(map(id, backends().values()))))
+    runtime = _CACHE.get(
+        traced.graph,
+        key,
+        lambda: Runtime(compile_graph(traced.graph, settings), HOST_ARENAS),
+    )
+    for leaf in traced.leaves:
+        if leaf.data is None:
+            name = f" {leaf.name!r}" if leaf.name is not None else ""
+            raise FeedError(
+                f"evaluate: the graph reads the input{name} {list(leaf.dims)} {leaf.dtype}, which "
+                "has no value; use softcuda.compile(...).run({...}) and feed it"
+            )
+    arrays = [leaf.data for leaf in traced.leaves]
+    fixed = [leaf.op.name == "variable" for leaf in traced.leaves]
+    transient = [position for position, stays in enumerate(fixed) if not stays]
+    results = runtime.run(arrays, arrays, transient)
+    program = runtime.program
+    _freeze(traced, program.origin, program.choices)
+    for node, index in zip(roots, program.outputs, strict=True):
+        node.settle(results[index])
+
+
+def explain(tensor: Node, config: Config = None) -> str:
+    """Return what compiling the tensor's graph decides for it, and by which profile line.
+
+    Nothing runs. An evaluated tensor is a leaf and has nothing to decide.
+    """
+    if tensor.is_leaf:
+        return f"{tensor.op.name} {list(tensor.dims)} {tensor.dtype}: a leaf, nothing runs for it"
+    return compile(tensor, config).explain(tensor)
+
+
+def clear_cache() -> None:
+    """Forget the cached executables of `evaluate` and give their memory back."""
+    _CACHE.clear()
+    HOST_ARENAS.trim()
+
+
+def _freeze(traced: Traced, origin: Sequence[int], choices: Sequence[Any]) -> None:
+    """Write the frozen backend into every node, for `tensor.backend_id` to show."""
+    for node, line in zip(traced.nodes, origin, strict=False):
+        if node.op.kind is not Kind.LEAF and node.data is None:
+            node.backend_id = "folded" if line < 0 else choices[line].backend_id

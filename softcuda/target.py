@@ -1,0 +1,33 @@
+"""What a graph is compiled for: a device type and, for CUDA, the facts kernels depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["CPU", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The machine that an executable is made for.
+
+    Attributes:
+        type: "cpu" or "cuda".
+        arch: the architecture kernels are compiled for, such as "sm_90a"; "" for a CPU.
+        multiprocessors: their number; 0 for a CPU.
+        shared_memory_kib: shared memory a block may ask for [KiB].
+        l2_mib: size of the L2 cache [MiB].
+    """
+
+    type: str
+    arch: str = ""
+    multiprocessors: int = 0
+    shared_memory_kib: int = 0
+    l2_mib: int = 0
+
+    def __str__(self) -> str:
+        return self.arch or self.type
+
+
+CPU: Final = Target("cpu")

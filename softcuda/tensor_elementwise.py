@@ -1,0 +1,83 @@
+"""Elementwise methods of tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+from softcuda.dtype import as_dtype
+from softcuda.graph.node import Node
+from softcuda.graph.op import OPS
+from softcuda.graph.params import Cast
+from softcuda.tensor_operands import operands, unary
+
+__all__ = ["Elementwise"]
+
+_CAST: Final = OPS["cast"]
+_CLIP: Final = OPS["clip"]
+_MINIMUM: Final = OPS["minimum"]
+_MAXIMUM: Final = OPS["maximum"]
+_VARIABLE: Final = OPS["variable"]
+
+
+class Elementwise(Node):
+    """A node with the functions of one operand as methods."""
+
+    __slots__ = ()
+
+    abs = unary("abs")
+    sign = unary("sign")
+    square = unary("square")
+    negative = unary("neg")
+    relu = unary("relu")
+    conj = unary("conj")
+    floor = unary("floor")
+    ceil = unary("ceil")
+    round = unary("round")
+    sqrt = unary("sqrt")
+    rsqrt = unary("rsqrt")
+    reciprocal = unary("reciprocal")
+    exp = unary("exp")
+    exp2 = unary("exp2")
+    expm1 = unary("expm1")
+    log = unary("log")
+    log2 = unary("log2")
+    log1p = unary("log1p")
+    sin = unary("sin")
+    cos = unary("cos")
+    tan = unary("tan")
+    asin = unary("asin")
+    acos = unary("acos")
+    atan = unary("atan")
+    sinh = unary("sinh")
+    cosh = unary("cosh")
+    tanh = unary("tanh")
+    sigmoid = unary("sigmoid")
+    gelu = unary("gelu")
+    silu = unary("silu")
+    softplus = unary("softplus")
+    erf = unary("erf")
+    isnan = unary("isnan")
+    isinf = unary("isinf")
+    isfinite = unary("isfinite")
+    logical_not = unary("logical_not")
+    copy = unary("copy")
+
+    def cast(self, dtype: Any) -> Self:
+        """Return softcuda.cast(self, dtype)."""
+        return self.apply(_CAST, (self,), Cast(as_dtype(dtype)))
+
+    def astype(self, dtype: Any) -> Self:
+        """Return softcuda.astype(self, dtype)."""
+        if as_dtype(dtype) is self.dtype and self.op is not _VARIABLE:
+            return self
+        return self.cast(dtype)
+
+    def clip(self, min: Any = None, max: Any = None) -> Self:
+        """Return softcuda.clip(self, min, max)."""
+        if min is not None and max is not None:
+            return self.apply(_CLIP, operands(type(self), "clip", (self, min, max)))
+        if min is not None:
+            return self.apply(_MAXIMUM, operands(type(self), "clip", (self, min)))
+        if max is not None:
+            return self.apply(_MINIMUM, operands(type(self), "clip", (self, max)))
+        return self.copy()

@@ -1,0 +1,231 @@
+"""Host values: whatever a user hands over, as a NumPy array of a softcuda dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from softcuda.dtype import (
+    DType,
+    bool_,
+    check_number,
+    dtype_of_array,
+    f32,
+    i64,
+    number_dtype,
+    promote,
+    weak_promote,
+)
+from softcuda.errors import ArgumentTypeError, DTypeError, NumberRangeError, ShapeError
+from softcuda.graph.node import Node
+from softcuda.graph.shapes import check_dims
+
+__all__ = ["array_of", "converted", "is_number", "refuse_kind"]
+
+Array = np.ndarray[Any, Any]
+
+_NUMBERS: Final = (
+    bool,
+    int,
+    float,
+    np.bool_,
+    np.integer,
+    np.floating,
+    ml_dtypes.bfloat16,
+)
+_NEW_BY_KIND: Final[dict[str, DType]] = {"b": bool_, "i": i64, "u": i64, "f": f32}
+_HOST_DLPACK: Final = (1, 3)  # kDLCPU, kDLCUDAHost of dlpack.h
+_ALLOWED: Final = (
+    "allowed are numbers, nested lists of them, NumPy arrays, and CPU tensors with DLPack"
+)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a bool, an int, a float or a NumPy scalar of these kinds."""
+    return isinstance(value, _NUMBERS) and not isinstance(value, np.timedelta64)
+
+
+def refuse_kind(what: str, value: object) -> None:
+    """Raise where a value is of a kind that no dtype holds.
+
+    Raises:
+        DTypeError: it is complex or text.
+    """
+    if isinstance(value, (complex, np.complexfloating, str, bytes)):
+        raise DTypeError(
+            f"{what}: {value!r} is of type {type(value).__name__}, which no dtype holds; {_ALLOWED}"
+        )
+
+
+def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool = True) -> Array:
+    """Return a value as an array of the dtype that a new tensor of it has.
+
+    Python's and NumPy's numbers, alone or in nested lists: floats f32, ints i64, bools bool.
+    Arrays keep theirs (u8 i8 i16 u16 as i32, u32 as i64).
+
+    Args:
+        what: who asks, first word of the errors.
+        value: number, nested sequence, array, or CPU tensor of another framework with DLPack.
+        dtype: dtype of the result; None for that of the value.
+        copy: False lets the result alias an aligned array of native byte order.
+
+    Raises:
+        DTypeError: complex, text, objects, u64.
+        ShapeError: a ragged list, or more than 64 axes.
+        NumberRangeError: an int that the dtype cannot hold.
+        ArgumentTypeError: no value of these kinds, or one on another device.
+    """
+    refuse_kind(what, value)
+    if is_number(value):
+        return _of_number(value, dtype)
+    if isinstance(value, (list, tuple, range)):
+        return _of_sequence(what, value, dtype)
+    array = _of_foreign(what, value)
+    held = dtype_of_array(array.dtype)
+    if array.dtype != held.numpy or not array.flags.aligned or _splits_elements(array):
+        array, copy = array.astype(held.numpy), False
+    if dtype is not None and dtype is not held:
+        return converted(array, dtype)
+    return array.copy() if copy else array
+
+
+def _splits_elements(array: Array) -> bool:
+    return any(stride % array.itemsize for stride in array.strides)
+
+
+def _of_number(value: Any, dtype: DType | None) -> Array:
+    own = number_dtype(value)
+    if dtype is None or dtype.is_float or (dtype.is_integer and not own.is_float):
+        dtype = dtype or own
+        with np.errstate(all="ignore"):
+            return np.array(check_number(value, dtype)).astype(dtype.numpy)
+    return converted(np.array(float(value)), dtype)
+
+
+def _of_foreign(what: str, value: object) -> Array:
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentTypeError(
+            f"{what}: a masked array of shape {list(value.shape)} would lose its mask; "
+            "use its .filled(...) first"
+        )
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        kind, index = value.__dlpack_device__()
+        if int(kind) not in _HOST_DLPACK:
+            raise ArgumentTypeError(
+                f"{what}: the {type(value).__name__} lives on device (type {int(kind)}, index "
+                f"{index}) of DLPack; allowed is host memory; move it to the CPU first"
+            )
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise ArgumentTypeError(
+                f"{what}: the {type(value).__name__} cannot be read by DLPack: {error}; "
+                "detach it, or convert it to a NumPy array first"
+            ) from error
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    try:
+        return np.asarray(memoryview(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            f"{what}: a value of type {type(value).__name__} cannot be a tensor; {_ALLOWED}"
+        ) from None
+
+
+def _of_sequence(what: str, value: Sequence[Any], dtype: DType | None) -> Array:
+    arrays = _element_types(what, value)
+    try:
+        made = np.array(value)
+    except ValueError as error:
+        raise ShapeError(
+            f"{what}: the nested list is ragged or deeper than 64 axes ({error}); "
+            "every list of one level must have the same length"
+        ) from None
+    except OverflowError as error:
+        raise NumberRangeError(f"{what}: {error}; allowed are ints of 64 bits") from None
+    held = _held_dtype(what, made, arrays)
+    target = held if dtype is None else dtype
+    whole = made.dtype.kind in "iub"
+    if target.is_integer and whole and not arrays and made.size:
+        for extreme in (made.min(), made.max()):
+            check_number(extreme, target)
+    with np.errstate(all="ignore"):
+        return made.astype(held.numpy) if target is held else converted(made, target)
+
+
+def _element_types(what: str, value: Sequence[Any]) -> list[DType]:
+    """Return the dtypes of the arrays in a nested list, refusing what no dtype holds."""
+    found: list[DType] = []
+    level: list[Sequence[Any]] = [value]
+    depth = 0
+    while level:
+        depth += 1
+        check_dims(what, (1,) * depth)
+        deeper: list[Sequence[Any]] = []
+        for items in level:
+            kinds = set(map(type, items)) if not isinstance(items, range) else set()
+            if kinds <= {bool, int, float}:
+                continue
+            for item in items:
+                if isinstance(item, (list, tuple, range)):
+                    deeper.append(item)
+                elif isinstance(item, Node):
+                    raise ArgumentTypeError(
+                        f"{what}: the list holds a Tensor of shape {list(item.dims)}; "
+                        "use stack or concat to join tensors"
+                    )
+                elif not is_number(item):
+                    refuse_kind(what, item)
+                    found.append(dtype_of_array(np.asarray(item).dtype))
+        level = deeper
+    return found
+
+
+def _held_dtype(what: str, made: Array, arrays: list[DType]) -> DType:
+    if not made.size and not arrays:
+        return f32
+    own = _NEW_BY_KIND.get(made.dtype.kind)
+    if made.dtype.kind == "O" and all(isinstance(x, int) for x in made.flat):
+        for number in made.flat:
+            check_number(number, i64)
+    if made.dtype == np.dtype(ml_dtypes.bfloat16):
+        own = f32
+    if own is None:
+        raise DTypeError(
+            f"{what}: a list of kind {made.dtype} cannot be a tensor; {_ALLOWED}"
+        )
+    if not arrays:
+        return own
+    held = arrays[0]
+    for other in arrays[1:]:
+        held = promote(held, other)
+    return weak_promote(held, own.kind)
+
+
+def converted(array: Array, dtype: DType) -> Array:
+    """Return an array in another dtype.
+
+    Float to integer truncates, saturates, and makes 0 of NaN; integers wrap; anything but 0
+    becomes True; floats are rounded once, to nearest even.
+
+    Args:
+        array: any shape, of a NumPy dtype that a tensor may have.
+        dtype: dtype of the result.
+    """
+    source = dtype_of_array(array.dtype)
+    with np.errstate(all="ignore"):
+        if dtype is bool_:
+            return np.asarray(array != 0)
+        if not (source.is_float and dtype.is_integer):
+            return array.astype(dtype.numpy)
+        wide = array.astype(np.float64)
+        limits = np.iinfo(dtype.numpy)
+        whole = wide.astype(dtype.numpy)
+        whole = np.where(wide >= float(limits.max), limits.max, whole)
+        whole = np.where(wide <= float(limits.min), limits.min, whole)
+        return np.where(np.isnan(wide), 0, whole).astype(dtype.numpy)

@@ -1,0 +1,70 @@
+"""What `import softcuda` costs and loads, and the doctests of every module."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import pkgutil
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+import softcuda
+
+# Processor time, not wall time: what else runs on the machine does not count.
+PROBE = """
+import json, pathlib, sys, time
+start = time.process_time()
+import numpy
+between = time.process_time()
+import softcuda
+end = time.process_time()
+maps = pathlib.Path("/proc/self/maps")
+print(json.dumps({
+    "seconds": end - between,
+    "modules": sorted(sys.modules),
+    "maps": maps.read_text() if maps.exists() else "",
+}))
+"""
+
+MODULES = sorted(
+    found.name for found in pkgutil.walk_packages(softcuda.__path__, prefix="softcuda.")
+)
+
+
+def probe() -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
+    return dict(json.loads(done.stdout))
+
+
+def test_import_takes_less_than_a_tenth_of_a_second_above_numpy() -> None:
+    seconds = [float(str(probe()["seconds"])) for _ in range(5)]
+    assert statistics.median(seconds) < 0.1, f"import softcuda took {seconds} s above numpy"
+
+
+def test_import_loads_nothing_heavy() -> None:
+    found = probe()
+    loaded = {str(name).split(".")[0] for name in list(found["modules"])}  # type: ignore[call-overload]
+    heavy = {"scipy", "rich", "cuda", "cotengrust", "matplotlib", "torch", "asyncio", "unittest"}
+    assert not loaded & heavy
+    for library in ("libcuda", "libnvrtc", "libcudart", "libnvidia"):
+        assert library not in str(found["maps"])
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name: str) -> None:
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0, f"{result.failed} of {result.attempted} examples of {name} failed"
+
+
+def test_public_names_exist() -> None:
+    for name in softcuda.__all__:
+        assert hasattr(softcuda, name), f"softcuda.__all__ names {name!r}, which does not exist"
+    assert len(set(softcuda.__all__)) == len(softcuda.__all__)

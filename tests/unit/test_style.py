@@ -1,0 +1,189 @@
+"""The style that linters do not know: lengths, names, and what a docstring owes its reader."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import softcuda
+from softcuda.graph.op import OPS, Kind
+
+ROOT = Path(__file__).parents[2]
+FILE_LINES, FUNCTION_LINES = 300, 80
+
+# path, or path:function -> why it may be longer.
+LONGER: dict[str, str] = {}
+
+# Public names that several modules define on purpose -> why.
+SHARED_NAMES: dict[str, str] = {
+    "main": "every console script has one",
+    "supports": "the contract of a backend",
+    "prepare": "the contract of a backend",
+    "bind": "the contract of a backend",
+    "BACKEND_ID": "the contract of a backend",
+    "DEVICE": "the contract of a backend",
+    "FUSES": "the contract of a backend",
+    "FUNCTIONS": "the contract of a backend",
+}
+
+# Modules whose functions are named after the ops they serve, and raise what those ops refuse.
+NAMED_AFTER_OPS = ("softcuda/graph/dtype_rules.py", "softcuda/graph/shape_rules.py")
+
+PACKAGE = sorted((ROOT / "softcuda").rglob("*.py"))
+WRITTEN = sorted(
+    path
+    for folder in ("softcuda", "examples", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def exported(path: Path) -> list[str]:
+    """Return `__all__` of a module, or what has no leading underscore where there is none."""
+    tree = parsed(path)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and "__all__" in [ast.unparse(t) for t in node.targets]:
+            return [ast.literal_eval(name) for name in getattr(node.value, "elts", [])]
+    return [name for name in defined(tree) if not name.startswith("_")]
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module itself defines: classes, functions and constants."""
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (t.id for t in node.targets if isinstance(t, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def public_functions(path: Path) -> Iterator[tuple[str, Function]]:
+    """Yield the public functions of a module and the public methods of its public classes."""
+    names = set(exported(path))
+    for node in parsed(path).body:
+        if isinstance(node, ast.ClassDef) and node.name in names:
+            for method in node.body:
+                if isinstance(method, Function) and not method.name.startswith("_"):
+                    yield f"{node.name}.{method.name}", method
+        elif isinstance(node, Function) and node.name in names:
+            yield node.name, node
+
+
+def own_nodes(function: Function) -> Iterator[ast.AST]:
+    """Yield the nodes of a function's body, without those of functions inside it."""
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+each_written = pytest.mark.parametrize("path", WRITTEN, ids=name_of)
+each_packaged = pytest.mark.parametrize("path", PACKAGE, ids=name_of)
+
+
+@each_written
+def test_files_are_short(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= FILE_LINES or name_of(path) in LONGER, f"{path}: {lines} lines"
+
+
+@each_written
+def test_functions_are_short(path: Path) -> None:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, Function):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            known = f"{name_of(path)}:{node.name}" in LONGER
+            assert lines <= FUNCTION_LINES or known, f"{path}:{node.lineno}: {lines} lines"
+
+
+def test_exceptions_are_still_needed() -> None:
+    for entry in LONGER:
+        path, _, function = entry.partition(":")
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if not function:
+            assert len(text.splitlines()) > FILE_LINES, f"{entry} is short again"
+            continue
+        lengths = [
+            (node.end_lineno or 0) - node.lineno + 1
+            for node in ast.walk(parsed(ROOT / path))
+            if isinstance(node, Function) and node.name == function
+        ]
+        assert max(lengths, default=0) > FUNCTION_LINES, f"{entry} is short again"
+
+
+def test_one_module_defines_a_public_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in PACKAGE:
+        if name_of(path) in NAMED_AFTER_OPS:
+            continue
+        own = set(defined(parsed(path)))
+        for name in exported(path):
+            if name in own:
+                places[name].append(name_of(path))
+    twice = {n: p for n, p in places.items() if len(p) > 1 and n not in SHARED_NAMES}
+    assert not twice, f"public names with two meanings: {twice}"
+
+
+@each_packaged
+def test_exported_names_are_there_once(path: Path) -> None:
+    names = exported(path)
+    assert len(set(names)) == len(names), f"{path}: __all__ names something twice"
+
+
+@each_packaged
+def test_docstrings_say_what_is_returned_and_raised(path: Path) -> None:
+    for name, function in public_functions(path):
+        where = f"{path}:{function.lineno}: {name}"
+        decorators = {ast.unparse(d) for d in function.decorator_list}
+        if any(d == "overload" or d.endswith(".setter") for d in decorators):
+            continue
+        text = ast.get_docstring(function) or ""
+        assert text, f"{where} has no docstring"
+        nodes = list(own_nodes(function))
+        gives = any(
+            isinstance(n, (ast.Yield, ast.YieldFrom)) or (isinstance(n, ast.Return) and n.value)
+            for n in nodes
+        )
+        is_property = any("property" in d for d in decorators)
+        first_sentence = text.split("\n\n")[0]
+        says = "return" in first_sentence.lower() or "yield" in first_sentence.lower()
+        assert not gives or is_property or says or "Returns:" in text or "Yields:" in text, (
+            f"{where} returns a value; its docstring says which"
+        )
+        raises = any(isinstance(n, ast.Raise) and n.exc is not None for n in nodes)
+        raises = raises and name_of(path) not in NAMED_AFTER_OPS
+        assert not raises or "Raises:" in text, f"{where} raises; its docstring says when"
+
+
+def test_an_op_has_one_public_name() -> None:
+    owners: dict[str, list[str]] = defaultdict(list)
+    for op in OPS.values():
+        owners[op.public].append(op.name)
+    shared = {public: names for public, names in owners.items() if len(names) > 1}
+    assert shared == {"tensor": ["none", "constant"]}
+
+
+def test_a_token_is_no_second_public_name() -> None:
+    meant = {op.public for op in OPS.values()}
+    for op in OPS.values():
+        if op.name != op.public and op.name not in meant and op.kind is not Kind.LEAF:
+            assert not hasattr(softcuda, op.name), (
+                f"softcuda.{op.name} is a second name of softcuda.{op.public}"
+            )
