@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ import softcuda as sc
 from softcuda.backends import Step, Unit, Verdict, register
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
-from softcuda.profile import Profile
 from softcuda.target import Target
 
 BACKEND_ID = "own_backend"
@@ -45,19 +45,12 @@ def relu(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
 
 FUNCTIONS = {"relu": relu}
 
-PROFILE = """
-[meta]
-soft_version = 0.1.0
-[ops]
-relu | any = own_backend
-"""
-
 
 def main() -> None:
     """Register this module, compile by a profile that names it, print the table and a result."""
     register(sys.modules[__name__])
     x = sc.input((2, 3), sc.f32, name="x")
-    executable = sc.compile(sc.sum(sc.relu(x)), Profile.parse(PROFILE, "own.soft"))
+    executable = sc.compile(sc.sum(sc.relu(x)), Path(__file__).with_suffix(".soft"))
     print(executable)
     print(executable.run(x=np.array([[1, -2, 3], [-4, 5, -6]], np.float32)).item())
 

@@ -13,7 +13,7 @@ from softcuda.executor.runtime import Runtime
 from softcuda.graph.lines import Graph
 from softcuda.graph.params import Constant
 
-__all__ = ["CAPACITY", "IDLE_BYTES", "CompileCache", "RECOMPILES_HINTED"]
+__all__ = ["CAPACITY", "IDLE_BYTES", "RECOMPILES_HINTED", "CompileCache"]
 
 CAPACITY: Final = 256
 IDLE_BYTES: Final = 1 << 30  # idle output buffers that all cached runtimes may hold together

@@ -20,6 +20,7 @@ __all__ = [
     "as_dtype",
     "bf16",
     "bool_",
+    "check_number",
     "compute_dtype",
     "dtype_of_array",
     "f16",
@@ -30,7 +31,6 @@ __all__ = [
     "number_dtype",
     "promote",
     "rank_of",
-    "storage_dtype",
     "weak_promote",
 ]
 
@@ -194,11 +194,6 @@ def dtype_of_array(dtype: np.dtype[Any]) -> DType:
     return found
 
 
-def storage_dtype(dtype: DType) -> np.dtype[Any]:
-    """Return the NumPy dtype of the host storage of `dtype`."""
-    return dtype.numpy
-
-
 def as_dtype(spec: object) -> DType:
     """Return the DType named by `spec`.
 
@@ -220,7 +215,7 @@ def as_dtype(spec: object) -> DType:
     if isinstance(spec, type) and spec in _BY_PYTHON:
         return _BY_PYTHON[spec]
     try:
-        found = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
+        found = _BY_NUMPY.get(np.dtype(spec))
     except (TypeError, ValueError):
         found = None
     if found is None:
@@ -230,16 +225,23 @@ def as_dtype(spec: object) -> DType:
     return found
 
 
-def check_number(value: object, dtype: DType) -> bool | int | float:
+def check_number(value: Any, dtype: DType) -> bool | int | float:
     """Return a number as the Python value that `dtype` will hold, unrounded.
 
     Raises:
-        NumberRangeError: an integer dtype cannot hold it.
+        NumberRangeError: the dtype cannot hold it.
+        DTypeError: its kind is above that of the dtype.
         ArgumentTypeError: it is no number.
     """
     kind = number_dtype(value).kind
     if dtype.kind == FLOAT:
-        return float(value)  # type: ignore[arg-type]
+        try:
+            return float(value)
+        except OverflowError:
+            raise NumberRangeError(
+                f"an integer of {int(value).bit_length()} bits does not fit {dtype.name}; "
+                "allowed are integers below 2^1024; give it as a float, math.inf say"
+            ) from None
     if kind > dtype.kind:
         raise DTypeError(
             f"the number {value!r} cannot be a {dtype.name} without losing its kind; "
@@ -247,7 +249,7 @@ def check_number(value: object, dtype: DType) -> bool | int | float:
         )
     if dtype.kind == BOOL:
         return bool(value)
-    whole = int(value)  # type: ignore[call-overload]
+    whole = int(value)
     bits = dtype.itemsize * 8 - 1
     if not -(1 << bits) <= whole < (1 << bits):
         raise NumberRangeError(

@@ -14,7 +14,12 @@ __all__ = [
     "ClosedError",
     "ConfigError",
     "DTypeError",
+    "DeviceLost",
+    "DeviceOutOfMemory",
+    "DriverError",
+    "DriverNotFound",
     "FeedError",
+    "ForkedProcessError",
     "IndexOutOfRange",
     "IntegerPowerError",
     "NoDeviceError",
@@ -99,6 +104,39 @@ class ClosedError(SoftCudaError, RuntimeError):
 
 class NoDeviceError(BackendError):
     """Work that needs a CUDA device on a machine without one."""
+
+
+class DriverNotFound(NoDeviceError):
+    """No CUDA driver that softcuda can use: absent, too old, or without a needed function."""
+
+
+class DriverError(SoftCudaError, RuntimeError):
+    """A call of the CUDA driver that did not succeed.
+
+    Attributes:
+        code: the CUresult of the call.
+        name: its name, such as "CUDA_ERROR_INVALID_VALUE".
+    """
+
+    def __init__(self, message: str, code: int, name: str) -> None:
+        self.code = code
+        self.name = name
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type[DriverError], tuple[str, int, str]]:
+        return type(self), (str(self), self.code, self.name)
+
+
+class DeviceOutOfMemory(DriverError, MemoryError):
+    """A device that cannot serve a request; says what was asked and what was free."""
+
+
+class DeviceLost(DriverError):
+    """A device whose context a fault destroyed; names the first step that may have caused it."""
+
+
+class ForkedProcessError(SoftCudaError, RuntimeError):
+    """Use of CUDA in a child forked after CUDA was initialised; the start method spawn works."""
 
 
 class PoolExhausted(SoftCudaError, MemoryError):

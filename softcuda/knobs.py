@@ -7,11 +7,20 @@ from typing import Final
 
 from softcuda.errors import ArgumentError
 
-__all__ = ["KNOBS", "config_home", "config_path", "thread_count"]
+__all__ = [
+    "KNOBS",
+    "config_home",
+    "config_path",
+    "synchronous_launches",
+    "thread_count",
+    "visible_devices",
+]
 
 KNOBS: Final[dict[str, str]] = {
     "SOFTCUDA_CONFIG": "path of the profile, or 'default' for the shipped DEFAULT.soft",
     "SOFTCUDA_THREADS": "threads of CPU work; default: the CPUs this process may run on",
+    "SOFTCUDA_SYNC": "1: wait for the device after every launch, to find the one that fails",
+    "CUDA_VISIBLE_DEVICES": "the devices that the CUDA driver shows; softcuda only quotes it",
     "XDG_CONFIG_HOME": "the folder of users' settings on Linux; default: ~/.config",
     "APPDATA": "the folder of users' settings on Windows",
 }
@@ -25,6 +34,25 @@ def config_path() -> str | None:
 def config_home(variable: str) -> str | None:
     """Return XDG_CONFIG_HOME or APPDATA, or None where it is unset or empty."""
     return os.environ.get(variable) or None
+
+
+def visible_devices() -> str | None:
+    """Return CUDA_VISIBLE_DEVICES as it stands, "" included, or None where it is unset."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def synchronous_launches() -> bool:
+    """Return whether SOFTCUDA_SYNC asks to wait for the device after every launch.
+
+    Raises:
+        ArgumentError: SOFTCUDA_SYNC is neither 0 nor 1 nor empty.
+    """
+    text = os.environ.get("SOFTCUDA_SYNC", "").strip()
+    if text not in ("", "0", "1"):
+        raise ArgumentError(
+            f"SOFTCUDA_SYNC is {text!r}; allowed are 0 and 1; unset it to launch without waiting"
+        )
+    return text == "1"
 
 
 def thread_count() -> int:

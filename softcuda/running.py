@@ -31,7 +31,7 @@ _CACHE: Final = CompileCache()
 class _CacheKey(NamedTuple):
     """What a cached runtime depends on beside the graph."""
 
-    profile: Profile
+    profile: str
     registered: int
 
 
@@ -104,7 +104,7 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
         return
     traced = trace(roots)
     settings = _settings(None, None, False)
-    key = _CacheKey(settings.profile, hash(frozenset(map(id, backends().values()))))
+    key = _CacheKey(settings.profile.cache_key, hash(frozenset(map(id, backends().values()))))
     runtime = _CACHE.get(
         traced.graph,
         key,

@@ -12,11 +12,11 @@ from softcuda.graph.lines import Graph
 from softcuda.graph.op import Kind
 from softcuda.graph.shapes import contiguous_strides, numel
 
-__all__ = ["Allocation", "allocate", "update_steps"]
+__all__ = ["MemoryPlan", "allocate", "update_steps"]
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class MemoryPlan:
     """The memory plan of a program.
 
     Attributes:
@@ -35,7 +35,7 @@ class Allocation:
     peak_bytes: int
 
 
-def allocate(graph: Graph, steps: Sequence[Step]) -> Allocation:
+def allocate(graph: Graph, steps: Sequence[Step]) -> MemoryPlan:
     """Return where every value lives while the steps run in order."""
     output_lines = tuple(dict.fromkeys(graph.outputs))
     places = {
@@ -56,12 +56,10 @@ def allocate(graph: Graph, steps: Sequence[Step]) -> Allocation:
     for (value, (nbytes, _, _)), offset in zip(spans.items(), arena.offsets, strict=True):
         places[value] = Place("arena", offset, nbytes)
     outputs = tuple(output_lines.index(line) for line in graph.outputs)
-    return Allocation(places, output_lines, outputs, arena.total_bytes, arena.peak_bytes)
+    return MemoryPlan(places, output_lines, outputs, arena.total_bytes, arena.peak_bytes)
 
 
-def _lifetimes(
-    steps: Sequence[Step], placed: dict[int, Place]
-) -> dict[int, tuple[int, int, int]]:
+def _lifetimes(steps: Sequence[Step], placed: dict[int, Place]) -> dict[int, tuple[int, int, int]]:
     """Return (bytes, first step, last step) of each value that the arena must hold."""
     spans: dict[int, tuple[int, int, int]] = {}
     for number, step in enumerate(steps):
@@ -81,7 +79,7 @@ def _lifetimes(
 def update_steps(graph: Graph) -> tuple[Step, ...]:
     """Return the steps that end a run: each variable takes its new value."""
     made = []
-    for k, (variable, source) in enumerate(graph.updates):
+    for k, (_, source) in enumerate(graph.updates):
         line = graph.lines[source]
         value = Operand(source, 0, line.dims, contiguous_strides(line.dims), line.dtype)
         target = value._replace(value=len(graph.lines) + k)

@@ -74,7 +74,7 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
         peak_bytes=allocation.peak_bytes,
         block_bytes=settings.profile.pool.block_size,
         target=settings.target,
-        profile=settings.profile.path,
+        profile=settings.profile.name,
         footer=modelled_totals(final, chosen.choices, settings.profile),
     )
 

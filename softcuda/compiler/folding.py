@@ -45,12 +45,14 @@ def _mul(builder: GraphBuilder, line: Line) -> int | None:
     return None
 
 
-def _div(builder: GraphBuilder, line: Line) -> int | None:
-    return _same(builder, line, line.inputs[0]) if _is(_number(builder, line.inputs[1]), 1) else None
+def _by_one(builder: GraphBuilder, line: Line) -> int | None:
+    """Fold x / 1 and x ** 1 to x."""
+    one = _is(_number(builder, line.inputs[1]), 1)
+    return _same(builder, line, line.inputs[0]) if one else None
 
 
 def _add(builder: GraphBuilder, line: Line) -> int | None:
-    """x + (-0.0) is x for every x; x + 0.0 is not (it turns -0.0 into 0.0). Integers: both."""
+    """Fold x + (-0.0) to x; x + 0.0 stays (it turns -0.0 into 0.0), but for integers."""
     a, b = line.inputs
     for kept, other in ((a, b), (b, a)):
         text = _number(builder, other)
@@ -60,13 +62,9 @@ def _add(builder: GraphBuilder, line: Line) -> int | None:
 
 
 def _sub(builder: GraphBuilder, line: Line) -> int | None:
-    """x - 0.0 is x for every x; x - (-0.0) is not."""
+    """Fold x - 0.0 to x; x - (-0.0) stays (it turns -0.0 into 0.0)."""
     text = _number(builder, line.inputs[1])
     return _same(builder, line, line.inputs[0]) if text in ("0.0", "0") else None
-
-
-def _pow(builder: GraphBuilder, line: Line) -> int | None:
-    return _same(builder, line, line.inputs[0]) if _is(_number(builder, line.inputs[1]), 1) else None
 
 
 def _twice(builder: GraphBuilder, line: Line) -> int | None:
@@ -80,11 +78,7 @@ def _again(builder: GraphBuilder, line: Line) -> int | None:
     return line.inputs[0] if builder.lines[line.inputs[0]].op is line.op else None
 
 
-def _cast(builder: GraphBuilder, line: Line) -> int | None:
-    return _same(builder, line, line.inputs[0])
-
-
-def _conj(builder: GraphBuilder, line: Line) -> int | None:
+def _unchanged(builder: GraphBuilder, line: Line) -> int | None:
     return _same(builder, line, line.inputs[0])
 
 
@@ -113,10 +107,6 @@ def _reshape(builder: GraphBuilder, line: Line) -> int | None:
     return builder.append(line._replace(inputs=inner.inputs, params=Shape(line.dims)))
 
 
-def _broadcast(builder: GraphBuilder, line: Line) -> int | None:
-    return _same(builder, line, line.inputs[0])
-
-
 def _slice(builder: GraphBuilder, line: Line) -> int | None:
     whole = all(step == 1 for step in line.params.steps)
     return _same(builder, line, line.inputs[0]) if whole else None
@@ -128,10 +118,10 @@ def _single(builder: GraphBuilder, line: Line) -> int | None:
 
 _RULES: Final[dict[str, Rule]] = {
     "mul": _mul,
-    "div": _div,
+    "div": _by_one,
     "add": _add,
     "sub": _sub,
-    "pow": _pow,
+    "pow": _by_one,
     "neg": _twice,
     "logical_not": _twice,
     "abs": _again,
@@ -140,12 +130,12 @@ _RULES: Final[dict[str, Rule]] = {
     "ceil": _again,
     "round": _again,
     "sign": _again,
-    "cast": _cast,
-    "copy": _cast,
-    "conj": _conj,
+    "cast": _unchanged,
+    "copy": _unchanged,
+    "conj": _unchanged,
     "permute": _permute,
     "reshape": _reshape,
-    "broadcast_to": _broadcast,
+    "broadcast_to": _unchanged,
     "slice": _slice,
     "concat": _single,
 }

@@ -30,12 +30,12 @@ class Place(NamedTuple):
     """Where a value lives.
 
     `space` is "leaf", "constant", "output", "variable" (the target of an update) or "arena";
-    `index` is the leaf's position, the constant's or output's number, or the byte offset in the
+    `at` is the leaf's position, the constant's or output's number, or the byte offset in the
     arena.
     """
 
     space: str
-    index: int
+    at: int
     nbytes: int
 
 

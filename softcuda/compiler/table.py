@@ -55,13 +55,13 @@ def decision_table(program: Program) -> str:
 
 def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...]]:
     place = program.places[step.outputs[0].value]
-    at = f"arena+{place.index}" if place.space == "arena" else f"{place.space} {place.index}"
+    at = f"arena+{place.at}" if place.space == "arena" else f"{place.space} {place.at}"
     size = format_bytes(place.nbytes)
     if not step.lines:
         dims = _dims(step.outputs[0].dims)
         cells = (str(number), "update", dims, str(step.outputs[0].dtype), step.backend_id)
         return [(*cells, "end of run: the variable takes its new value", step.kernel, size, at)]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     last = step.lines[-1]
     for line_number in step.lines:
         line = program.graph.lines[line_number]

@@ -12,9 +12,7 @@ from softcuda.profile.model import Profile
 __all__ = ["modelled_totals"]
 
 
-def modelled_totals(
-    graph: Graph, choices: Sequence[Choice], profile: Profile
-) -> tuple[str, ...]:
+def modelled_totals(graph: Graph, choices: Sequence[Choice], profile: Profile) -> tuple[str, ...]:
     """Return the lines that end a printed table: both modelled totals [microseconds].
 
     Nothing is said where the profile has no [costs].

@@ -1,5 +1,4 @@
-"""Arenas: the memory in which programs keep their intermediates, shared by all that do not run
-at once."""
+"""Arenas: memory for intermediates, shared by all programs that do not run at once."""
 
 from __future__ import annotations
 

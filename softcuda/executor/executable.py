@@ -91,12 +91,10 @@ class Executable:
         """
         if feeds or by_name:
             arrays, transient = self._fed(feeds or {}, by_name)
-        elif self._missing:
+            return self._wrapped(self._runtime.run(arrays, self._own, transient))
+        if self._missing:
             raise self._lacking(self._missing)
-        else:
-            arrays, transient = self._own, ()
-        results = self._runtime.run(arrays, self._own, transient)
-        return self._wrapped(results)
+        return self._wrapped(self._runtime.run(self._own, self._own))
 
     def _wrapped(self, results: list[Array]) -> Any:
         tensor, outputs = self._tensor, self.program.outputs

@@ -95,9 +95,7 @@ def _copy_with_strides(array: Array, strides: Dims, label: str) -> Array:
             )
         step = max(step, abs(strides[axis]) * dims[axis])
     base = np.empty(step, array.dtype)
-    start = -sum(
-        s * (d - 1) for d, s in zip(dims, strides, strict=True) if s < 0
-    )
+    start = -sum(s * (d - 1) for d, s in zip(dims, strides, strict=True) if s < 0)
     window = np.lib.stride_tricks.as_strided(
         base[start:], dims, [s * array.itemsize for s in strides]
     )

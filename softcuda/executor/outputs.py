@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from typing import Any
 
 import numpy as np
 
 from softcuda.graph.params import Dims
-from softcuda.pool.buffers import aligned_empty
+from softcuda.pool.buffers import aligned_empty, separate
 
 __all__ = ["OutputRing", "Slot"]
 
@@ -32,8 +33,7 @@ class Slot:
 
     def __init__(self, dims: Dims, dtype: np.dtype[Any]) -> None:
         self.memory: Array = aligned_empty(dims, dtype)
-        raw = memoryview(self.memory.reshape(-1).view(np.uint8)) if self.memory.size else None
-        self.array: Array = np.ndarray(dims, dtype, buffer=raw)
+        self.array: Array = separate(self.memory)
         self.bindings: dict[int, tuple[int, list[Call]]] = {}
 
 
@@ -42,7 +42,7 @@ def _references(slot: Slot) -> int:
 
 
 _IDLE = _references(Slot((1,), np.dtype(np.uint8)))
-_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
+_EXACT = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 class OutputRing:

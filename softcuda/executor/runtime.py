@@ -80,10 +80,10 @@ class Runtime:
             for operand in (*step.inputs, *step.outputs):
                 place = self.program.places[operand.value]
                 if place.space in ("leaf", "variable"):
-                    self._leaf_steps[place.index].add(number)
+                    self._leaf_steps[place.at].add(number)
                 elif place.space == "output":
-                    self._output_steps[place.index].add(number)
-                    touched[number].add(place.index)
+                    self._output_steps[place.at].add(number)
+                    touched[number].add(place.at)
         self._only_output = [next(iter(t)) if len(t) == 1 else -1 for t in touched]
 
     def run(
@@ -213,7 +213,7 @@ class Runtime:
             return []
         scratch = None
         if step.scratch_bytes and self._arena is not None:
-            offset = self.program.places[~number].index
+            offset = self.program.places[~number].at
             scratch = self._arena.memory[offset : offset + step.scratch_bytes]
         return bind(step, inputs, outputs, scratch)
 
@@ -222,18 +222,18 @@ class Runtime:
         place = self.program.places[operand.value]
         space = place.space
         dtype = operand.dtype.numpy
+        if space == "arena" and 0 in operand.dims:
+            return np.empty(operand.dims, dtype)
         if space == "arena" and self._arena is not None:
-            if 0 in operand.dims:
-                return np.empty(operand.dims, dtype)
             size = dtype.itemsize
             return np.ndarray(
                 operand.dims,
                 dtype,
                 buffer=self._arena.memory,
-                offset=place.index + operand.offset * size,
+                offset=place.at + operand.offset * size,
                 strides=[s * size for s in operand.strides],
             )
-        base = self._base(space, place.index, operand.value)
+        base = self._base(space, place.at, operand.value)
         if operand.offset == 0 and base.shape == operand.dims:
             size = dtype.itemsize
             if all(

@@ -18,7 +18,7 @@ class Device(NamedTuple):
     """A device is (type, index) everywhere."""
 
     type: str
-    index: int
+    index: int  # type: ignore[assignment]
 
     def __str__(self) -> str:
         return f"{self.type}:{self.index}"

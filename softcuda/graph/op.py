@@ -143,9 +143,10 @@ _ROWS: Final[tuple[Op, ...]] = (
     *(
         _floating(name)
         for name in (
-            "sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tan asin acos atan sinh cosh tanh "
-            "sigmoid gelu silu softplus erf reciprocal"
-        ).split()
+            *("sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+            *("sigmoid", "gelu", "silu", "softplus", "erf", "reciprocal"),
+        )
     ),
     _elementwise("isnan", result=dt.boolean),
     _elementwise("isinf", result=dt.boolean),

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Dims = tuple[int, ...]
-Params = tuple[Any, ...]  # a NamedTuple below, or () for an op without parameters
+Params = Any  # a NamedTuple below, or () for an op without parameters
 
 
 def literal(value: bool | int | float) -> str:
@@ -179,20 +179,20 @@ class Full(NamedTuple):
 
 
 class Arange(NamedTuple):
-    """Element i is start + i * step (texts of numbers), i below count."""
+    """Element i is start + i * step (texts of numbers), i below length."""
 
     start: str
     step: str
-    count: int
+    length: int
     dtype: DType
 
 
 class Linspace(NamedTuple):
-    """count points from start to stop (texts of numbers)."""
+    """`length` points from start to stop (texts of numbers)."""
 
     start: str
     stop: str
-    count: int
+    length: int
     endpoint: bool
     dtype: DType
 

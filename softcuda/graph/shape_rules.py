@@ -55,8 +55,8 @@ def given(inputs: Sequence[Any], params: Any) -> Dims:
 
 
 def counted(inputs: Sequence[Any], params: Any) -> Dims:
-    """Return one axis of params.count elements."""
-    return (params.count,)
+    """Return one axis of params.length elements."""
+    return (params.length,)
 
 
 def eye(inputs: Sequence[Any], params: Eye) -> Dims:
@@ -84,12 +84,12 @@ def reduction(what: str) -> Rule:
         dims: Dims = inputs[0].dims
         axes: Dims = params.axes
         result = reduced_dims(dims, axes, params.keepdims)
-        if what in NEEDS_ELEMENTS and 0 in dims and any(dims[axis] == 0 for axis in axes):
-            if numel(result):
-                raise ShapeError(
-                    f"{what}: the reduced axes {list(axes)} of shape {list(dims)} hold no element "
-                    f"and {what} of nothing has no value; allowed are extents >= 1"
-                )
+        empty = what in NEEDS_ELEMENTS and any(dims[axis] == 0 for axis in axes)
+        if empty and numel(result):
+            raise ShapeError(
+                f"{what}: the reduced axes {list(axes)} of shape {list(dims)} hold no element "
+                f"and {what} of nothing has no value; allowed are extents >= 1"
+            )
         return result
 
     return rule
@@ -259,12 +259,10 @@ def layer_norm(inputs: Sequence[Any], params: LayerNorm) -> Dims:
 def contraction(inputs: Sequence[Any], params: Contraction) -> Dims:
     """Return the extents of params.out; a label's extents are equal or 1."""
     extents: dict[int, int] = {}
-    for number, (operand, labels) in enumerate(
-        ((inputs[0], params.a), (inputs[1], params.b))
-    ):
+    for number, (operand, labels) in enumerate(((inputs[0], params.a), (inputs[1], params.b))):
         for axis, (label, extent) in enumerate(zip(labels, operand.dims, strict=True)):
             have = extents.setdefault(label, extent)
-            if have == extent or extent == 1:
+            if extent in (have, 1):
                 continue
             if have != 1:
                 raise ShapeError(

@@ -69,7 +69,7 @@ def check_dims(what: str, dims: int | Iterable[int]) -> Dims:
         ShapeError: an extent is negative, or there are more than 64.
     """
     try:
-        given = (operator.index(dims),)  # type: ignore[arg-type]
+        given: Dims = (operator.index(dims),)  # type: ignore[arg-type]
     except TypeError:
         try:
             given = tuple(operator.index(d) for d in dims)  # type: ignore[union-attr]
@@ -101,7 +101,10 @@ def broadcast_dims(what: str, shapes: Sequence[Dims]) -> Dims:
     """
     result = shapes[0]
     for shape in shapes[1:]:
-        if shape == result:
+        if not shape or shape == result:
+            continue
+        if not result:
+            result = shape
             continue
         result = _broadcast_pair(what, result, shape, shapes)
     return result
@@ -114,7 +117,7 @@ def _broadcast_pair(what: str, a: Dims, b: Dims, shapes: Sequence[Dims]) -> Dims
     shift = len(a) - len(b)
     for axis, extent in enumerate(b):
         have = a[axis + shift]
-        if have == extent or extent == 1:
+        if extent in (have, 1):
             continue
         if have != 1:
             listed = " and ".join(str(list(s)) for s in shapes)

@@ -68,7 +68,7 @@ def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -
         inputs = tuple([number[id(source)] for source in sources])
         if op.kind is Kind.RANDOM:
             taken = consumed.get(inputs[0], 0)
-            params = params._replace(offset=taken)  # type: ignore[attr-defined]
+            params = params._replace(offset=taken)
             consumed[inputs[0]] = taken + philox_blocks(numel(node.dims), node.dtype)
         number[id(node)] = len(lines)
         nodes.append(node)

@@ -1,20 +1,20 @@
-"""Memory: bump pools over raw blocks, aligned host buffers, windows, reuse of output buffers."""
+"""Memory: bump pools over raw blocks, aligned host buffers, windows."""
 
-from softcuda.pool.buffers import ALIGNMENT, BufferCache, OutputBuffer, aligned_empty, strided
-from softcuda.pool.bump import Allocation, Block, BlockSource, BumpPool, Mark
-from softcuda.pool.host import HostBlocks, host_pool
+from softcuda.pool.blocks import Allocation, BlockSource, Mark, RawBlock
+from softcuda.pool.buffers import ALIGNMENT, aligned_empty, separate, strided
+from softcuda.pool.bump import BumpPool
+from softcuda.pool.host import HostBlocks, HostPool
 
 __all__ = [
     "ALIGNMENT",
     "Allocation",
-    "Block",
     "BlockSource",
-    "BufferCache",
     "BumpPool",
     "HostBlocks",
+    "HostPool",
     "Mark",
-    "OutputBuffer",
+    "RawBlock",
     "aligned_empty",
-    "host_pool",
+    "separate",
     "strided",
 ]

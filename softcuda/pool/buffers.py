@@ -1,9 +1,8 @@
-"""Host buffers: aligned arrays, windows on existing memory, reuse of output buffers."""
+"""Host buffers: aligned arrays, and windows on existing memory."""
 
 from __future__ import annotations
 
-import sys
-import sysconfig
+import pickle
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
@@ -12,7 +11,7 @@ import numpy as np
 
 from softcuda.errors import ArgumentError, PoolExhausted
 
-__all__ = ["ALIGNMENT", "BufferCache", "OutputBuffer", "aligned_empty", "strided"]
+__all__ = ["ALIGNMENT", "aligned_empty", "aligned_memory", "separate", "strided"]
 
 Array = np.ndarray[Any, Any]
 NumpyDType = np.dtype[Any]
@@ -22,12 +21,7 @@ HUGE_PAGE: Final = 2 << 20  # bytes of a transparent huge page on x86-64 and mos
 HUGE_FROM: Final = 32 << 20  # bytes; below, a whole page of slack would be over 6 percent
 MAX_RANK: Final = 64
 
-COUNTS_ARE_EXACT: Final = hasattr(sys, "getrefcount") and not sysconfig.get_config_var(
-    "Py_GIL_DISABLED"
-)
-
 _ndarray: Final = np.ndarray
-_count: Final[Any] = getattr(sys, "getrefcount", None)
 
 
 def aligned_empty(dims: tuple[int, ...], dtype: NumpyDType) -> Array:
@@ -46,12 +40,16 @@ def aligned_empty(dims: tuple[int, ...], dtype: NumpyDType) -> Array:
         ArgumentError: an extent is negative, or the rank is over 64.
         PoolExhausted: the host has not that much memory.
     """
-    memory, start = _aligned_memory(dims, dtype)
+    memory, start = aligned_memory(dims, dtype)
     return _ndarray(dims, dtype, memory, start)
 
 
-def _aligned_memory(dims: tuple[int, ...], dtype: NumpyDType) -> tuple[Array, int]:
-    """Return a byte array that owns its memory, and where aligned data begins in it [bytes]."""
+def aligned_memory(dims: tuple[int, ...], dtype: NumpyDType) -> tuple[Array, int]:
+    """Return a byte array that owns its memory, and where aligned data begins in it [bytes].
+
+    Raises:
+        ArgumentError, PoolExhausted: as `aligned_empty`.
+    """
     if len(dims) > MAX_RANK or any(extent < 0 for extent in dims):
         raise ArgumentError(
             f"a buffer of dims {dims} cannot be made; allowed are up to {MAX_RANK} extents of at "
@@ -67,6 +65,33 @@ def _aligned_memory(dims: tuple[int, ...], dtype: NumpyDType) -> tuple[Array, in
             f"{dtype}: {error}; free arrays that are no longer needed, or make the tensor smaller"
         ) from error
     return memory, -memory.ctypes.data % alignment
+
+
+def separate(array: Array) -> Array:
+    """Return an array on the memory of `array` whose views refer to it, never past it.
+
+    NumPy gives a view of a view the `base` that owns the memory, so nothing tells whether views
+    of a given array are left. Every view of the result keeps the result alive: its reference
+    count says whether anything made of it is still in use.
+
+    Args:
+        array: C-contiguous, with elements or without.
+
+    Raises:
+        ArgumentError: `array` is not C-contiguous.
+    """
+    if not array.flags.c_contiguous:
+        raise ArgumentError(
+            f"separate: an array of dims {array.shape} and strides {array.strides} [bytes] is not "
+            "C-contiguous; allowed are C-contiguous arrays"
+        )
+    # Neither an ndarray nor a memoryview, through which NumPy would look for the owner.
+    buffer: Any = pickle.PickleBuffer(_as_buffer(array.reshape(-1).view(np.uint8)))
+    return _ndarray(array.shape, array.dtype, buffer)
+
+
+def _as_buffer(array: Any) -> Any:  # mypy takes ndarray for no buffer before Python 3.12
+    return array
 
 
 def strided(array: Array, offset_elems: int, dims: Sequence[int], strides: Sequence[int]) -> Array:
@@ -92,7 +117,7 @@ def strided(array: Array, offset_elems: int, dims: Sequence[int], strides: Seque
     itemsize = dtype.itemsize
     if len(dims) != len(strides):
         raise _refusal(array, offset_elems, dims, strides, "dims and strides differ in length")
-    low = high = offset_elems * itemsize
+    start = low = high = offset_elems * itemsize
     empty = False
     steps = []
     for extent, stride in zip(dims, strides, strict=True):
@@ -111,8 +136,8 @@ def strided(array: Array, offset_elems: int, dims: Sequence[int], strides: Seque
         if empty:
             return _empty_window(array, dims)
         if low >= 0 and array.flags.forc and high + itemsize <= array.nbytes:
-            return _ndarray(dims, dtype, array, offset_elems * itemsize, steps)
-        found = _window_of_owner(array, (offset_elems * itemsize, low, high), dims, steps)
+            return _ndarray(dims, dtype, array, start, steps)
+        found = _window_of_owner(array, (start, low, high), dims, steps)
     except (ValueError, OverflowError) as error:
         raise _refusal(array, offset_elems, dims, strides, str(error)) from error
     if found is None:
@@ -162,12 +187,14 @@ def _window_of_owner(
     address = _address(array)
     shift = address - _address(owner)
     start, low, high = place
-    first, end = _span(owner)
-    if low + shift < first or high + shift + array.itemsize > end:
-        first, end = _buffer_span(owner)
-        if low + shift < first or high + shift + array.itemsize > end:
+    low, end = low + shift, high + shift + array.itemsize
+    flat = owner.flags.forc
+    allowed = (0, owner.nbytes) if flat else _span(owner)
+    if not (allowed[0] <= low and end <= allowed[1]):
+        allowed = _buffer_span(owner)
+        if not (allowed[0] <= low and end <= allowed[1]):
             return None
-    elif owner.flags.forc and owner.flags.writeable == array.flags.writeable:
+    elif flat and owner.flags.writeable == array.flags.writeable:
         return _ndarray(dims, array.dtype, owner, start + shift, steps)
     interface = {
         "version": 3,
@@ -204,124 +231,3 @@ def _refusal(
         f"{array.strides} [bytes]: {why}; allowed are up to {MAX_RANK} extents of at least 0 "
         "whose elements all lie in the memory that the array is a view of"
     )
-
-
-class OutputBuffer:
-    """Host memory that is written again only when nobody but its holder refers to it.
-
-    NumPy makes the owner of the memory the `base` of every view, so one reference count tells
-    whether any array, memoryview, DLPack capsule or tensor still needs the values. A bare
-    address (`.ctypes.data`) does not count.
-
-    Attributes:
-        memory: the flat byte array that owns the memory.
-        start: where the aligned data begins in it [bytes].
-        dims: extents of the arrays made of it.
-        dtype: their NumPy dtype.
-    """
-
-    __slots__ = ("dims", "dtype", "idle", "memory", "start")
-
-    def __init__(self, dims: tuple[int, ...], dtype: NumpyDType) -> None:
-        self.dims = dims
-        self.dtype = dtype
-        self.memory, self.start = _aligned_memory(dims, dtype)
-        self.idle = -1
-        self.settle()
-
-    def settle(self) -> None:
-        """Take the references that exist now for the holder's own, those of bound steps say.
-
-        From here on `is_free` is true as long as there is no further one.
-        """
-        if COUNTS_ARE_EXACT:
-            self.idle = _count(self.memory)
-
-    @property
-    def is_free(self) -> bool:
-        """True when only the holder refers to the memory; never on a free-threaded Python."""
-        return COUNTS_ARE_EXACT and bool(_count(self.memory) == self.idle)
-
-    def view(self) -> Array:
-        """Return a new row-major array [dims] on the memory; while it lives, `is_free` is false."""
-        return _ndarray(self.dims, self.dtype, self.memory, self.start)
-
-    def __repr__(self) -> str:
-        state = "free" if self.is_free else "in use"
-        return f"OutputBuffer({self.dims}, {self.dtype}, {self.memory.nbytes} bytes, {state})"
-
-
-class BufferCache:
-    """Output buffers by extents and dtype, handed out again once nobody else refers to them.
-
-    Not locked: the caller serialises `take` and `release`.
-    """
-
-    __slots__ = ("_kept", "per_shape")
-
-    def __init__(self, per_shape: int = 3) -> None:
-        """Make an empty cache.
-
-        Args:
-            per_shape: most buffers kept for one pair of extents and dtype.
-
-        Raises:
-            ArgumentError: `per_shape` is below 1.
-        """
-        if per_shape < 1:
-            raise ArgumentError(f"BufferCache: per_shape is {per_shape}; allowed is at least 1")
-        self.per_shape = per_shape
-        self._kept: dict[tuple[tuple[int, ...], NumpyDType], list[OutputBuffer]] = {}
-
-    def take(self, dims: tuple[int, ...], dtype: NumpyDType) -> Array:
-        """Return an uninitialised array that nobody else refers to.
-
-        Args:
-            dims: extents.
-            dtype: NumPy dtype.
-
-        Returns:
-            [dims], dtype, C-contiguous, 256-byte aligned: on a kept buffer where one is free,
-            else on a fresh one, which then takes the place of the one kept longest.
-
-        Raises:
-            ArgumentError: an extent is negative, or the rank is over 64.
-            PoolExhausted: the host has not that much memory.
-        """
-        kept = self._kept.get((dims, dtype))
-        if kept is not None:
-            for buffer in kept:
-                if _count(buffer.memory) == buffer.idle:
-                    return _ndarray(dims, dtype, buffer.memory, buffer.start)
-        return self._fresh(dims, dtype)
-
-    def _fresh(self, dims: tuple[int, ...], dtype: NumpyDType) -> Array:
-        if not COUNTS_ARE_EXACT:
-            return aligned_empty(dims, dtype)
-        buffer = OutputBuffer(dims, dtype)
-        kept = self._kept.setdefault((dims, dtype), [])
-        if len(kept) >= self.per_shape:
-            del kept[0]
-        kept.append(buffer)
-        return buffer.view()
-
-    @property
-    def buffer_count(self) -> int:
-        """Number of buffers kept, free or in use."""
-        return sum(map(len, self._kept.values()))
-
-    def release(self) -> int:
-        """Drop every buffer that nobody else refers to; return how many bytes that freed."""
-        freed = 0
-        for key, kept in list(self._kept.items()):
-            left = [buffer for buffer in kept if not buffer.is_free]
-            freed += sum(buffer.memory.nbytes for buffer in kept if buffer.is_free)
-            if left:
-                self._kept[key] = left
-            else:
-                del self._kept[key]
-        return freed
-
-    def __repr__(self) -> str:
-        held = sum(b.memory.nbytes for kept in self._kept.values() for b in kept)
-        return f"BufferCache({self.buffer_count} buffers, {held} bytes)"

@@ -1,87 +1,36 @@
 """Bump allocation over chained blocks: one interface for host, pinned and device memory.
 
 Small requests move a top through blocks of block_size bytes; a larger request gets a block of
-its own. `reset` moves the top back in O(1) and keeps the blocks.
+its own. `reset` moves the top back and keeps the blocks.
 """
 
 from __future__ import annotations
 
 import operator
 import threading
-import warnings
 import weakref
-from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Final, Generic, Self
 
-from softcuda.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    ClosedError,
-    PoolExhausted,
-    SoftCudaError,
-    SoftCudaWarning,
+from softcuda.errors import ArgumentError, ArgumentTypeError, ClosedError, PoolExhausted
+from softcuda.pool.blocks import (
+    BLOCK_BYTES,
+    Allocation,
+    BlockSource,
+    Chain,
+    Mark,
+    Memory,
+    OwnBlocks,
+    RawBlock,
+    drop_blocks,
+    exact_bytes,
+    readable_bytes,
+    round_up,
 )
 from softcuda.pool.buffers import ALIGNMENT
 
-__all__ = ["BLOCK_BYTES", "Allocation", "Block", "BlockSource", "BumpPool", "Mark"]
-
-BLOCK_BYTES: Final = 2 << 20  # the block_size of DEFAULT.soft
+__all__ = ["BumpPool"]
 
 _CLOSED: Final = -1  # a room that no request fits, so that closing costs `allocate` nothing
-
-Memory = TypeVar("Memory")
-
-
-class Block(NamedTuple, Generic[Memory]):
-    """A raw piece of memory: 256-byte aligned address, bytes, the object that owns it."""
-
-    ptr: int
-    nbytes: int
-    memory: Memory
-
-
-class BlockSource(Protocol[Memory]):
-    """Where a pool takes its blocks from."""
-
-    @property
-    def name(self) -> str:
-        """What kind of memory it is; the pool prints it."""
-
-    def allocate(self, nbytes: int) -> Block[Memory]:
-        """Return a block of `nbytes` bytes, 256-byte aligned; raise MemoryError when it cannot."""
-
-    def free(self, block: Block[Memory]) -> None:
-        """Give a block back."""
-
-    def window(self, block: Block[Memory], offset: int, nbytes: int) -> Memory:
-        """Return what stands for bytes [offset, offset + nbytes) of a block."""
-
-
-class Allocation(NamedTuple, Generic[Memory]):
-    """Memory handed out by a pool.
-
-    `ptr` is its 256-byte aligned address, `nbytes` what was asked, `memory` the window that the
-    pool's source makes of it: for host memory a byte array [nbytes].
-    """
-
-    ptr: int
-    nbytes: int
-    memory: Memory
-
-
-class Mark(NamedTuple):
-    """A top of one pool, to hand to `reset`: the pool's key, block, offset in it, own blocks."""
-
-    key: object
-    block: int
-    offset: int
-    own: int
-
-
-class _Own(NamedTuple, Generic[Memory]):
-    """A block for one large request; `serial` counts them, so the oldest is reused first."""
-
-    serial: int
-    block: Block[Memory]
 
 
 class BumpPool(Generic[Memory]):
@@ -89,31 +38,19 @@ class BumpPool(Generic[Memory]):
 
     After `reset` the same sequence of requests gives the same addresses, as long as no block was
     released in between. What was handed out above a mark must not be used after the reset to it.
-    Every method may be called from several threads; marks and resets among threads are theirs to
-    order.
+    Every method may be called from several threads; the order of marks and resets among threads
+    is theirs to agree on.
+
+    Attributes:
+        block_size: bytes of a block.
+        limit_bytes: most bytes of all blocks together; None for no limit.
+        capacity_bytes: bytes of the blocks held, in use or kept for reuse.
     """
 
     __slots__ = (
-        "__weakref__",
-        "_block",
-        "_bytes_before",
-        "_chain",
-        "_current",
-        "_finalizer",
-        "_high_water",
-        "_key",
-        "_lock",
-        "_offset",
-        "_own_bytes",
-        "_own_free",
-        "_own_serial",
-        "_own_used",
-        "_room",
-        "_source",
-        "block_size",
-        "capacity_bytes",
-        "limit_bytes",
-    )
+        "__weakref__", "_chain", "_finalizer", "_high_water", "_key", "_lock", "_own", "_source",
+        "block_size", "capacity_bytes", "limit_bytes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -136,32 +73,22 @@ class BumpPool(Generic[Memory]):
                 f"BumpPool({source.name}): block_size {block_size}, limit_bytes {limit_bytes}; "
                 "allowed are a block_size of at least 1 and a limit_bytes of at least 0 or None"
             )
-        self.block_size = _aligned(block_size)
+        self.block_size = round_up(block_size)
         self.limit_bytes = limit_bytes
         self.capacity_bytes = 0
         self._source = source
         self._lock = threading.RLock()
         self._key = object()
-        self._chain: list[Block[Memory]] = []
-        self._bytes_before: list[int] = []  # bytes handed out before each block of the chain
-        self._own_used: list[_Own[Memory]] = []
-        self._own_free: list[_Own[Memory]] = []  # by serial
-        self._own_serial = 0
-        self._own_bytes = 0  # of the own blocks in use
-        self._block: Block[Memory] | None = None
-        self._current = -1
-        self._offset = 0
-        self._room = 0  # bytes of the current block
+        self._chain: Chain[Memory] = Chain()
+        self._own: OwnBlocks[Memory] = OwnBlocks()
         self._high_water = 0
-        self._finalizer = weakref.finalize(
-            self, _free_at_exit, source, self._chain, self._own_used, self._own_free
-        )
+        self._finalizer = weakref.finalize(self, drop_blocks, source, self._chain, self._own)
 
     def allocate(self, nbytes: int) -> Allocation[Memory]:
         """Return `nbytes` bytes of memory, uninitialised, in O(1).
 
         Args:
-            nbytes: bytes; 0 takes nothing and gives the address of the top (0 in an empty pool).
+            nbytes: bytes; 0 takes as much room as 1, so that its address is its own.
 
         Raises:
             PoolExhausted: the limit or the source leaves no room; the pool is as before.
@@ -172,85 +99,62 @@ class BumpPool(Generic[Memory]):
         if type(nbytes) is not int:
             nbytes = _whole(nbytes)
         with self._lock:
-            start = self._offset
+            chain = self._chain
+            start = chain.offset
             end = start + ((nbytes + ALIGNMENT - 1) & -ALIGNMENT)
-            block = self._block
-            if nbytes <= 0 or end > self._room or block is None:
+            if nbytes <= 0 or end > chain.room or chain.block is None:
                 return self._allocate_elsewhere(nbytes)
-            self._offset = end
+            chain.offset = end
+            block = chain.block
             return Allocation(block.ptr + start, nbytes, self._source.window(block, start, nbytes))
 
     def _allocate_elsewhere(self, nbytes: int) -> Allocation[Memory]:
-        """Serve what the current block cannot: the next block, a block of its own, an error."""
+        """Serve what does not simply fit the current block, or raise."""
         self._check_open("allocate")
         if nbytes < 0:
             raise ArgumentError(
                 f"{self!r}: allocate was asked for {nbytes} bytes; allowed is at least 0"
             )
-        if nbytes == 0:
-            return self._allocate_nothing()
-        size = _aligned(nbytes)
-        refusal: MemoryError | None = None
-        for kept_is_released in (False, True):
-            if kept_is_released and not self._release_unused():
-                break
-            try:
-                if size <= self.block_size and self._advance():
-                    return self.allocate(nbytes)
-                own = self._own_block(size)
-            except MemoryError as error:
-                refusal = error
-                continue
-            if own is not None:
-                window = self._source.window(own.block, 0, nbytes)
-                return Allocation(own.block.ptr, nbytes, window)
-        raise self._exhausted(nbytes, refusal) from refusal
+        size = round_up(nbytes)
+        found, refusal = self._place(size)
+        if found is None and self._release_unused():
+            found, refusal = self._place(size)
+        if found is None:
+            raise self._exhausted(nbytes, refusal) from refusal
+        block, start = found
+        return Allocation(block.ptr + start, nbytes, self._source.window(block, start, nbytes))
 
-    def _allocate_nothing(self) -> Allocation[Memory]:
-        block = self._block
-        if block is None:
-            empty: Block[Any] = self._source.allocate(0)
-            return Allocation(0, 0, empty.memory)
-        return Allocation(block.ptr + self._offset, 0, self._source.window(block, self._offset, 0))
+    def _place(self, size: int) -> tuple[tuple[RawBlock[Memory], int] | None, MemoryError | None]:
+        """Return a block and an offset for `size` bytes, or None and what the source said.
 
-    def _advance(self) -> bool:
-        """Make the next block of the chain the current one; False where the limit forbids it."""
-        following = self._current + 1
-        if following == len(self._chain):
-            if not self._within_limit(self.block_size):
-                return False
-            self._chain.append(self._source.allocate(self.block_size))
-            self._bytes_before.append(0)
-            self.capacity_bytes += self.block_size
-        before = self._chain_bytes
-        self._bytes_before[following] = before
-        self._set_top(following, 0)
-        return True
+        The order is fixed, which keeps addresses the same when requests repeat: the current
+        block, the next of the chain, a block of the request's own.
+        """
+        chain, own = self._chain, self._own
+        try:
+            if size <= self.block_size:
+                fits = size <= chain.room - chain.offset or chain.advance()
+                if not fits and self._may_grow(self.block_size):
+                    chain.append(self._new_block(self.block_size))
+                    fits = chain.advance()
+                if fits and chain.block is not None:
+                    chain.offset += size
+                    return (chain.block, chain.offset - size), None
+            block = own.reuse(size)
+            if block is None and self._may_grow(size):
+                block = self._new_block(size)
+                own.append(block)
+        except MemoryError as error:
+            return None, error
+        return None if block is None else (block, 0), None
 
-    def _own_block(self, size: int) -> _Own[Memory] | None:
-        """Take the oldest kept block of at least `size` bytes, or a new one within the limit."""
-        for place, own in enumerate(self._own_free):
-            if own.block.nbytes >= size:
-                del self._own_free[place]
-                break
-        else:
-            if not self._within_limit(size):
-                return None
-            own = _Own(self._own_serial, self._source.allocate(size))
-            self._own_serial += 1
-            self.capacity_bytes += size
-        self._own_used.append(own)
-        self._own_bytes += own.block.nbytes
-        return own
+    def _may_grow(self, nbytes: int) -> bool:
+        return self.limit_bytes is None or self.capacity_bytes + nbytes <= self.limit_bytes
 
-    def _within_limit(self, more: int) -> bool:
-        return self.limit_bytes is None or self.capacity_bytes + more <= self.limit_bytes
-
-    def _set_top(self, current: int, offset: int) -> None:
-        self._current = current
-        self._offset = offset
-        self._block = self._chain[current] if current >= 0 else None
-        self._room = self._block.nbytes if self._block is not None else 0
+    def _new_block(self, nbytes: int) -> RawBlock[Memory]:
+        block = self._source.allocate(nbytes)
+        self.capacity_bytes += nbytes
+        return block
 
     def mark(self) -> Mark:
         """Return the current top of the pool, to hand to `reset`.
@@ -260,7 +164,7 @@ class BumpPool(Generic[Memory]):
         """
         with self._lock:
             self._check_open("mark")
-            return Mark(self._key, self._current, self._offset, len(self._own_used))
+            return Mark(self._key, self._chain.current, self._chain.offset, len(self._own.used))
 
     def reset(self, mark: Mark | None = None) -> None:
         """Take back everything that was handed out after `mark`; the blocks are kept.
@@ -281,24 +185,20 @@ class BumpPool(Generic[Memory]):
                     f"{self!r}: reset was given a mark of another pool; allowed are marks that "
                     "mark() of this pool returned"
                 )
-            top = (self._current, self._offset)
-            if (mark.block, mark.offset) > top or mark.own > len(self._own_used):
+            chain, own = self._chain, self._own
+            top = (chain.current, chain.offset)
+            if (mark.block, mark.offset) > top or mark.own > len(own.used):
                 raise ArgumentError(
                     f"{self!r}: reset to block {mark.block}, offset {mark.offset}, {mark.own} own "
                     f"blocks is above the top, which is at block {top[0]}, offset {top[1]}, "
-                    f"{len(self._own_used)} own blocks; allowed are marks below it"
+                    f"{len(own.used)} own blocks; allowed are marks below it"
                 )
             self._high_water = self.high_water_bytes
-            self._set_top(mark.block, mark.offset)
-            if len(self._own_used) > mark.own:
-                taken_back = self._own_used[mark.own :]
-                del self._own_used[mark.own :]
-                self._own_bytes -= sum(own.block.nbytes for own in taken_back)
-                self._own_free.extend(taken_back)
-                self._own_free.sort(key=_serial)
+            chain.move(mark.block, mark.offset)
+            own.take_back(mark.own)
 
     def release(self) -> int:
-        """Free the blocks that nothing lies in; return how many bytes that gave back.
+        """Free the blocks that are kept for reuse; return how many bytes that gave back.
 
         Raises:
             ClosedError: the pool is closed.
@@ -308,10 +208,7 @@ class BumpPool(Generic[Memory]):
             return self._release_unused()
 
     def _release_unused(self) -> int:
-        unused = self._chain[self._current + 1 :] + [own.block for own in self._own_free]
-        del self._chain[self._current + 1 :]
-        del self._bytes_before[self._current + 1 :]
-        self._own_free.clear()
+        unused = self._chain.take_unused() + self._own.take_unused()
         freed = sum(block.nbytes for block in unused)
         self.capacity_bytes -= freed
         for block in unused:
@@ -323,12 +220,8 @@ class BumpPool(Generic[Memory]):
         with self._lock:
             if self.is_closed:
                 return
-            self._high_water = self.high_water_bytes
-            self._set_top(-1, 0)
-            self._own_free.extend(self._own_used)
-            self._own_used.clear()
-            self._own_bytes = 0
-            self._room = _CLOSED
+            self.reset()
+            self._chain.room = _CLOSED
             self._finalizer.detach()
             self._release_unused()
 
@@ -342,17 +235,13 @@ class BumpPool(Generic[Memory]):
     @property
     def is_closed(self) -> bool:
         """True after `close`."""
-        return self._room == _CLOSED
-
-    @property
-    def _chain_bytes(self) -> int:
-        return self._bytes_before[self._current] + self._offset if self._current >= 0 else 0
+        return self._chain.room == _CLOSED
 
     @property
     def used_bytes(self) -> int:
         """Bytes handed out, each request rounded up to a multiple of 256 or to its own block."""
         with self._lock:
-            return self._chain_bytes + self._own_bytes
+            return self._chain.used_bytes + self._own.used_bytes
 
     @property
     def high_water_bytes(self) -> int:
@@ -363,15 +252,15 @@ class BumpPool(Generic[Memory]):
     def block_count(self) -> int:
         """Number of blocks held, in use or kept for reuse."""
         with self._lock:
-            return len(self._chain) + len(self._own_used) + len(self._own_free)
+            return len(self._chain.blocks) + self._own.count
 
     def __repr__(self) -> str:
-        limit = "" if self.limit_bytes is None else f", limit {_readable(self.limit_bytes)}"
+        limit = "" if self.limit_bytes is None else f", limit {readable_bytes(self.limit_bytes)}"
         state = ", closed" if self.is_closed else ""
         return (
-            f"BumpPool({self._source.name}, {_readable(self.used_bytes)} used of "
-            f"{_readable(self.capacity_bytes)} in {self.block_count} blocks{limit}, "
-            f"high water {_readable(self.high_water_bytes)}{state})"
+            f"BumpPool({self._source.name}, {readable_bytes(self.used_bytes)} used of "
+            f"{readable_bytes(self.capacity_bytes)} in {self.block_count} blocks{limit}, "
+            f"high water {readable_bytes(self.high_water_bytes)}{state})"
         )
 
     def _check_open(self, what: str) -> None:
@@ -379,29 +268,19 @@ class BumpPool(Generic[Memory]):
             raise ClosedError(f"{self!r}: {what} was called after close(); make a new pool")
 
     def _exhausted(self, nbytes: int, refusal: MemoryError | None) -> PoolExhausted:
-        inside = max(self._room - self._offset, 0)
+        inside = self._chain.room - self._chain.offset
         if self.limit_bytes is None:
-            left = "no limit is set"
+            limit = "no limit is set"
         else:
-            beyond = (self.limit_bytes - self.capacity_bytes) // ALIGNMENT * ALIGNMENT
-            left = (
-                f"{_exactly(beyond)} left below the limit of {_exactly(self.limit_bytes)}, and "
-                f"{_exactly(inside)} in the current block"
-            )
-        why = "" if refusal is None else f"; the source refused: {refusal}"
+            left = (self.limit_bytes - self.capacity_bytes) // ALIGNMENT * ALIGNMENT
+            limit = f"{exact_bytes(left)} left below the limit of {exact_bytes(self.limit_bytes)}"
+        why = "" if refusal is None else f"; the {self._source.name} refused a block: {refusal}"
         return PoolExhausted(
-            f"BumpPool({self._source.name}) exhausted: asked {_exactly(nbytes)}, {left}; "
-            f"{_exactly(self.used_bytes)} are in use{why}; a request may be as large as what is "
-            "left: reset(mark) what is no longer needed, or make the pool with a larger limit_bytes"
+            f"BumpPool({self._source.name}) exhausted: asked {exact_bytes(nbytes)}; {limit}, "
+            f"{exact_bytes(inside)} left in the current block, {exact_bytes(self.used_bytes)} used"
+            f"{why}; a request may be as large as what is left in one place: reset(mark) what is "
+            "no longer needed, or make the pool with a larger limit_bytes"
         )
-
-
-def _serial(own: _Own[Any]) -> int:
-    return own.serial
-
-
-def _aligned(nbytes: int) -> int:
-    return (nbytes + ALIGNMENT - 1) & -ALIGNMENT
 
 
 def _whole(nbytes: object) -> int:
@@ -412,35 +291,3 @@ def _whole(nbytes: object) -> int:
             f"allocate was asked for {nbytes!r} of type {type(nbytes).__name__}; allowed is a "
             "whole number of bytes"
         ) from error
-
-
-def _readable(nbytes: int) -> str:
-    """Return a byte count with a unit, such as 1.5 MiB."""
-    amount = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{nbytes} B" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
-
-
-def _exactly(nbytes: int) -> str:
-    return f"{nbytes} bytes" if nbytes < 1024 else f"{_readable(nbytes)} ({nbytes} bytes)"
-
-
-def _free_at_exit(
-    source: BlockSource[Any],
-    chain: list[Block[Any]],
-    own_used: list[_Own[Any]],
-    own_free: list[_Own[Any]],
-) -> None:
-    """Free the blocks of a pool that was dropped without close(); a failure is a warning."""
-    try:
-        for block in [*chain, *(own.block for own in (*own_used, *own_free))]:
-            source.free(block)
-    except SoftCudaError as error:
-        warnings.warn(
-            f"a dropped BumpPool({source.name}) could not free its blocks: {error}",
-            SoftCudaWarning,
-            stacklevel=1,
-        )

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from softcuda.graph.op import OPS, Kind
 
 __all__ = ["Curve", "curve_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """Points on log axes, and the slope beyond the last one.
 
     Attributes:

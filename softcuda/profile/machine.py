@@ -47,7 +47,7 @@ def device_hash(facts: DeviceFacts) -> str:
 
     Example:
         >>> device_hash(DeviceFacts(type="cpu", cpu="Abacus", cpu_cores="4"))[:16]
-        '4f8c0dfd1aa9ab3d'
+        '03c60a2a4b97fa56'
     """
     written = "|".join(getattr(facts, name) for name in HASHED[facts.type])
     return hashlib.sha256(written.encode("utf-8", "surrogateescape")).hexdigest()

@@ -6,7 +6,7 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -65,7 +65,7 @@ class Profile:
     costs: tuple[CostPoint, ...] = ()
     transfer: tuple[Transfer, ...] = ()
     policy: str = "table"
-    pool: PoolSettings = PoolSettings()
+    pool: PoolSettings = field(default_factory=PoolSettings)
     digest: str = field(init=False, repr=False)
     cache_key: str = field(init=False, repr=False)
     _index: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(init=False, repr=False)
@@ -169,7 +169,7 @@ def _row(row: Row) -> tuple[str, str, int, int, str]:
 
 
 def _unlined(items: Iterable[Any]) -> list[str]:
-    return sorted(repr(astuple(item)[:-1]) for item in items)
+    return sorted(repr(item[:-1]) for item in items)
 
 
 def _index(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[list[int], list[Row]]]:

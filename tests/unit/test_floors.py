@@ -8,28 +8,31 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 ROOT = Path(__file__).parents[2] / "softcuda"
 
 # Floor by floor, the folders and top modules that live there; "" is softcuda/__init__.py, which
 # gathers the public names of the floors below it.
 FLOORS = (
     ("errors", "dtype", "knobs", "paths"),
-    ("contraction",),
+    ("driver", "nvrtc", "contraction"),
     ("graph", "target"),
-    ("profile", "pool"),
+    ("profile", "pool", "loader", "autograd"),
     ("backends",),
     ("compiler",),
     ("executor",),
-    ("tensor", "functions", "running", "cache"),
-    ("nn",),
+    ("running", "cache"),
+    ("tensor",),
+    ("generator",),
+    ("functions",),
+    ("optim", "nn"),
     ("",),
     ("tools",),
 )
 
 # Heavy or optional packages, imported where they are used.
 LATE_IMPORTS = ("scipy", "rich", "cuda.pathfinder", "cotengrust", "matplotlib")
+
+ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "expandvars"}
 
 MODULES = sorted(ROOT.rglob("*.py"))
 
@@ -58,35 +61,9 @@ def group(module: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-def floor(module: str) -> int:
-    found = [n for n, members in enumerate(FLOORS) if group(module) in members]
-    assert len(found) == 1, f"{module} is on floors {found}; exactly one is allowed"
-    return found[0]
-
-
-def is_folder(name: str) -> bool:
-    return (ROOT / name).is_dir()
-
-
-def imports(path: Path) -> Iterator[Import]:
-    """Yield every import of a module; `from package import module` names the module."""
-    tree = parsed(path)
-    late = {
-        id(inner)
-        for outer in ast.walk(tree)
-        if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        for inner in ast.walk(outer)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(alias.name, node.lineno, id(node) in late)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative import; write softcuda...."
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                name = inner if is_module(inner) else str(node.module)
-                yield Import(name, node.lineno, id(node) in late)
+def floors(module: str) -> list[int]:
+    """Return the floors that a module is on; one, where the table is right."""
+    return [number for number, members in enumerate(FLOORS) if group(module) in members]
 
 
 def is_module(name: str) -> bool:
@@ -97,80 +74,118 @@ def is_module(name: str) -> bool:
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
-def by_module(path: Path) -> str:
-    return dotted(path)
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
+    """Return every import of a module; `from package import module` names the module."""
+    return tuple(_imports(parsed(path)))
 
 
-each_module = pytest.mark.parametrize("path", MODULES, ids=by_module)
+def _imports(tree: ast.Module) -> Iterator[Import]:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    late = {
+        id(inner)
+        for outer in ast.walk(tree)
+        if isinstance(outer, functions)
+        for inner in ast.walk(outer)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, id(node) in late)
+        elif isinstance(node, ast.ImportFrom):
+            package = "." * node.level + (node.module or "")
+            for alias in node.names:
+                inner = f"{package}.{alias.name}"
+                yield Import(inner if is_module(inner) else package, node.lineno, id(node) in late)
 
 
-@each_module
-def test_module_is_on_one_floor(path: Path) -> None:
-    assert floor(dotted(path)) >= 0
+def own_imports() -> Iterator[tuple[Path, Import]]:
+    for path in MODULES:
+        for found in imports(path):
+            if found.name.split(".")[0] == "softcuda":
+                yield path, found
 
 
-@each_module
-def test_imports_go_down(path: Path) -> None:
-    importer = dotted(path)
-    home = group(importer)
-    for found in imports(path):
-        if found.name.split(".")[0] != "softcuda":
+def test_every_module_is_on_one_floor() -> None:
+    wrong = {dotted(p): floors(dotted(p)) for p in MODULES if len(floors(dotted(p))) != 1}
+    assert not wrong, "each module belongs on exactly one floor of the table above"
+
+
+def test_imports_are_absolute() -> None:
+    relative = [f"{p}:{i.line}" for p in MODULES for i in imports(p) if i.name.startswith(".")]
+    assert not relative
+
+
+def test_imports_go_down() -> None:
+    upward = [
+        f"{path}:{found.line}: imports {found.name} from above"
+        for path, found in own_imports()
+        if floors(found.name)[0] > floors(dotted(path))[0]
+    ]
+    assert not upward
+
+
+def test_imports_on_one_floor_stay_in_one_folder() -> None:
+    sideways = []
+    for path, found in own_imports():
+        home, other = group(dotted(path)), group(found.name)
+        folders = (ROOT / home).is_dir() or (ROOT / other).is_dir()
+        if home != other and folders and floors(found.name) == floors(dotted(path)):
+            sideways.append(f"{path}:{found.line}: imports {found.name} of the same floor")
+    assert not sideways
+
+
+def test_imports_inside_functions() -> None:
+    late = [
+        f"{path}:{found.line}: {found.name}"
+        for path in MODULES
+        for found in imports(path)
+        if found.is_late and not f"{found.name}.".startswith(tuple(f"{n}." for n in LATE_IMPORTS))
+    ]
+    assert not late, f"inside functions only {LATE_IMPORTS} may be imported"
+
+
+def test_the_environment_is_read_in_knobs_only() -> None:
+    readers = []
+    for path in MODULES:
+        if dotted(path) == "softcuda.knobs":
             continue
-        where = f"{path}:{found.line}: {importer} imports {found.name}"
-        other = group(found.name)
-        here, there = floor(importer), floor(found.name)
-        assert there <= here, f"{where}, which is on floor {there}, above floor {here}"
-        if there == here and other != home:
-            both_top = not is_folder(other) and not is_folder(home)
-            assert both_top, f"{where}: sideways on floor {here}, from one folder to another"
+        for node in ast.walk(parsed(path)):
+            names = {node.attr} if isinstance(node, ast.Attribute) else set()
+            if isinstance(node, ast.ImportFrom):
+                names = {alias.name for alias in node.names}
+            readers.extend(f"{path}: {name}" for name in names & ENVIRONMENT)
+    assert not readers
 
 
-@each_module
-def test_imports_inside_functions(path: Path) -> None:
-    for found in imports(path):
-        if found.is_late:
-            allowed = any(
-                found.name == name or found.name.startswith(name + ".") for name in LATE_IMPORTS
-            )
-            assert allowed, (
-                f"{path}:{found.line}: {found.name} is imported inside a function; "
-                f"allowed there are {', '.join(LATE_IMPORTS)}"
-            )
+def test_no_blanket_except() -> None:
+    blanket = []
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ExceptHandler):
+                caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+                names = {c.id for c in caught if isinstance(c, ast.Name)}
+                if node.type is None or "Exception" in names:
+                    blanket.append(f"{path}:{node.lineno}")
+    assert not blanket
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if dotted(p) != "softcuda.knobs"], ids=by_module
-)
-def test_environment_is_read_in_knobs_only(path: Path) -> None:
-    readers = {"environ", "environb", "getenv", "getenvb", "expandvars"}
-    for node in ast.walk(parsed(path)):
-        name = node.attr if isinstance(node, ast.Attribute) else None
-        names = {alias.name for alias in node.names} if isinstance(node, ast.ImportFrom) else {name}
-        assert not names & readers, f"{path}: reads the environment; knobs.py alone does that"
+def test_no_assert() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Assert)
+    ]
+    assert not found, "raise an error of softcuda.errors instead"
 
 
-@each_module
-def test_no_blanket_except(path: Path) -> None:
-    for node in ast.walk(parsed(path)):
-        if not isinstance(node, ast.ExceptHandler):
-            continue
-        caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-        names = {c.id if isinstance(c, ast.Name) else None for c in caught if c is not None}
-        assert node.type is not None, f"{path}:{node.lineno}: bare except"
-        assert "Exception" not in names, f"{path}:{node.lineno}: except Exception"
-
-
-@each_module
-def test_no_assert(path: Path) -> None:
-    lines = [node.lineno for node in ast.walk(parsed(path)) if isinstance(node, ast.Assert)]
-    assert not lines, f"{path}: assert on lines {lines}; raise an error of softcuda.errors"
-
-
-@each_module
-def test_no_del_no_private_keywords(path: Path) -> None:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            where = f"{path}:{node.lineno}: {node.name}"
-            assert node.name != "__del__", f"{where}: use weakref.finalize"
-            private = [a.arg for a in node.args.kwonlyargs if a.arg.startswith("_")]
-            assert not private, f"{where}: keyword arguments {private} begin with _"
+def test_no_del_and_no_private_keywords() -> None:
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                private = [a.arg for a in node.args.kwonlyargs if a.arg.startswith("_")]
+                if private or node.name == "__del__":
+                    wrong.append(f"{path}:{node.lineno}: {node.name}, {private}")
+    assert not wrong

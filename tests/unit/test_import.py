@@ -5,14 +5,19 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
+import os
 import pkgutil
 import statistics
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import softcuda
+
+ROOT = Path(softcuda.__file__).parents[1]
 
 # Processor time, not wall time: what else runs on the machine does not count.
 PROBE = """
@@ -35,26 +40,41 @@ MODULES = sorted(
 )
 
 
-def probe() -> dict[str, object]:
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment in which the modules are compiled once and for all."""
+    ours = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    warm = {**ours, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("bytecode"))}
+    probe(warm)
+    return warm
+
+
+def probe(environment: dict[str, str]) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", PROBE],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stderr == ""
     return dict(json.loads(done.stdout))
 
 
-def test_import_takes_less_than_a_tenth_of_a_second_above_numpy() -> None:
-    seconds = [float(str(probe()["seconds"])) for _ in range(5)]
+def test_import_takes_less_than_a_tenth_of_a_second_above_numpy(warm: dict[str, str]) -> None:
+    seconds = [probe(warm)["seconds"] for _ in range(5)]
     assert statistics.median(seconds) < 0.1, f"import softcuda took {seconds} s above numpy"
 
 
-def test_import_loads_nothing_heavy() -> None:
-    found = probe()
-    loaded = {str(name).split(".")[0] for name in list(found["modules"])}  # type: ignore[call-overload]
+def test_import_loads_nothing_heavy(warm: dict[str, str]) -> None:
+    found = probe(warm)
+    loaded = {name.split(".")[0] for name in found["modules"]}
     heavy = {"scipy", "rich", "cuda", "cotengrust", "matplotlib", "torch", "asyncio", "unittest"}
     assert not loaded & heavy
     for library in ("libcuda", "libnvrtc", "libcudart", "libnvidia"):
-        assert library not in str(found["maps"])
+        assert library not in found["maps"]
 
 
 @pytest.mark.parametrize("name", MODULES)

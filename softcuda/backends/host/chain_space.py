@@ -56,7 +56,7 @@ def fuse_axes(dims: Dims, arrays: Sequence[Array], labels: Sequence[bool] | None
         else:
             groups.append([axis])
     if not groups:
-        ones = tuple(array.reshape((1,), copy=False) for array in map(_squeezed, arrays))
+        ones = tuple(array.reshape((1,), copy=False) for array in arrays)
         return Space((1,), ones, (False,))
     fused = tuple(math.prod(dims[axis] for axis in group) for group in groups)
     views = []
@@ -83,11 +83,16 @@ def _once(array: Array) -> Array:
     return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)]
 
 
-def _squeezed(array: Array) -> Array:
-    return _once(array) if array.size != 1 else array
+def pieces(extent: int, size: int, multiple: int = 1) -> int:
+    """Return the size of about equal pieces, at most `size`, that cover `extent`.
 
-
-def pieces(extent: int, size: int) -> int:
-    """Return the size of equal pieces, at most about `size`, that cover `extent`."""
+    Args:
+        extent: what is cut.
+        size: the largest piece allowed.
+        multiple: the number of pieces, where it is more than one and small, is made a multiple
+            of this, so that as many threads finish together.
+    """
     count = -(-extent // max(size, 1))
+    if 1 < count < 8 * multiple:
+        count = -(-count // multiple) * multiple
     return -(-extent // count)

@@ -75,11 +75,10 @@ def _pick(ufunc: Function, zeros: Function, a: Array, b: Array, out: Array) -> N
     if out.dtype.kind != "f" or _is_plain(b) or _is_plain(a):
         ufunc(a, b, out=out)
         return
-    ties = np.equal(a, b)
-    if not ties.any() or not np.logical_and(ties, np.equal(a, 0), out=ties).any():
+    ties = np.equal(a, b, np.empty(out.shape, np.bool_))
+    if not ties.any() or not np.logical_and(ties, np.equal(a, 0), ties).any():
         ufunc(a, b, out=out)
         return
-    ties = np.broadcast_to(ties, out.shape)
     fixed = zeros(np.broadcast_to(a, out.shape)[ties], np.broadcast_to(b, out.shape)[ties])
     ufunc(a, b, out=out)
     out[ties] = fixed
@@ -110,14 +109,15 @@ def _multiply_add(a: Array, b: Array, c: Array, out: Array) -> None:
 
 
 def _where(condition: Array, a: Array, b: Array, out: Array) -> None:
-    if not np.may_share_memory(out, a) and not np.may_share_memory(out, condition):
-        np.copyto(out, b)
-        np.copyto(out, a, where=condition)
-    elif not np.may_share_memory(out, b) and not np.may_share_memory(out, condition):
-        np.copyto(out, a)
-        np.copyto(out, b, where=np.logical_not(condition))
-    else:
-        np.copyto(out, np.where(condition, a, b))
+    # b ^ ((a ^ b) & mask) on the bits: NumPy's own selection branches at every element.
+    whole = np.dtype(f"i{out.dtype.itemsize}")
+    mask = np.negative(condition.view(np.int8), np.empty(condition.shape, whole))
+    bits = out.view(whole)
+    chosen = np.empty(out.shape, whole) if np.may_share_memory(out, b) else bits
+    other = b.view(whole)
+    np.bitwise_xor(a.view(whole), other, chosen)
+    np.bitwise_and(chosen, mask, chosen)
+    np.bitwise_xor(chosen, other, bits)
 
 
 def _rsqrt(x: Array, out: Array) -> None:
@@ -144,13 +144,13 @@ def _sigmoid(x: Array, out: Array) -> None:
 
 
 def _silu(x: Array, out: Array) -> None:
-    # x / (1 + exp(-x)); where exp(-x) overflows it is x * exp(x) to the last bits.
+    # x / (1 + exp(-x)); where exp(-x) overflows it is x * exp(x / 2)^2 to the last bits.
     far = values = None
     if _small(x):
         far = np.less(x, -_EXP_LIMIT[x.dtype.itemsize])
-        values = np.exp(x)
-        np.multiply(values, x, values)
-    scale = np.negative(x)
+        root = np.exp(np.multiply(x, 0.5))
+        values = root * x * root
+    scale = np.negative(x, np.empty(x.shape, x.dtype))
     np.exp(scale, scale)
     np.add(scale, 1, scale)
     np.divide(x, scale, out)
@@ -160,7 +160,7 @@ def _silu(x: Array, out: Array) -> None:
 
 def _softplus(x: Array, out: Array) -> None:
     # log(exp(x) + exp(0)) = max(x, 0) + log1p(exp(-|x|)), as logaddexp but on whole blocks.
-    rest = np.absolute(x)
+    rest = np.absolute(x, np.empty(x.shape, x.dtype))
     np.negative(rest, rest)
     np.exp(rest, rest)
     np.log1p(rest, rest)
@@ -169,14 +169,14 @@ def _softplus(x: Array, out: Array) -> None:
 
 
 def _erf(x: Array, out: Array) -> None:
-    from scipy.special import erf
+    from scipy.special import erf  # noqa: PLC0415 - scipy is loaded when first needed
 
     erf(x, out)
 
 
 def _gelu(x: Array, out: Array) -> None:
     # x * Phi(x), Phi the normal distribution function.
-    from scipy.special import ndtr
+    from scipy.special import ndtr  # noqa: PLC0415 - scipy is loaded when first needed
 
     np.multiply(x, ndtr(x), out)
 

@@ -145,9 +145,7 @@ class Workers:
         with self._lock:
             while self._started < wanted:
                 name = f"softcuda-worker-{self._started + 1}"
-                threading.Thread(
-                    target=_serve, args=(self._jobs,), name=name, daemon=True
-                ).start()
+                threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True).start()
                 self._started += 1
 
     def scratch(self, nbytes: int) -> np.ndarray[Any, Any]:

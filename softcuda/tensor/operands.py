@@ -10,7 +10,7 @@ from softcuda.errors import DTypeError, IntegerPowerError
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.graph.params import value_of
-from softcuda.tensor_values import array_of, is_number, refuse_kind
+from softcuda.tensor.values import array_of, is_number, refuse_kind
 
 __all__ = [
     "NumberCache",
@@ -34,8 +34,8 @@ class NumberCache:
     """Constant nodes by value, so that `a + 1.5` written often makes its 1.5 once.
 
     Bounded: at the limit everything is forgotten. Constants never change, so sharing one is the
-    same as making another. Zeros are kept apart by class alone, so float zeros, which have two
-    signs, are not kept.
+    same as making another. A key holds the class of the number, since 1, 1.0 and True are equal,
+    and the text of a float zero, since 0.0 and -0.0 are.
     """
 
     def __init__(self, limit: int) -> None:
@@ -44,16 +44,15 @@ class NumberCache:
 
     def get(self, cls: type[N], value: Any, dtype: DType) -> N:
         """Return the constant node of `value` as `dtype`."""
-        key = (value.__class__, value, dtype, cls)
+        kind = value.__class__
+        key = (kind, value if value or kind is not float else str(value), dtype, cls)
         found: N | None = self._made.get(key)
-        if found is not None:
-            return found
-        node = cls.number(check_number(value, dtype), dtype)
-        if value or value.__class__ in (int, bool):
+        if found is None:
+            found = cls.number(check_number(value, dtype), dtype)
             if len(self._made) >= self._limit:
                 self._made.clear()
-            self._made[key] = node
-        return node
+            self._made[key] = found
+        return found
 
 
 _numbers: Final = NumberCache(1024)
@@ -109,14 +108,15 @@ def operands(cls: type[N], what: str, values: Sequence[Any]) -> tuple[N, ...]:
         if node is not None:
             common = node.dtype if common is None else promote(common, node.dtype)
         nodes.append(node)
-    found = []
-    for node, value in zip(nodes, values, strict=True):
-        if node is None:
-            own = number_dtype(value)
-            dtype = own if common is None else weak_promote(common, own.kind)
-            node = cls.number(check_number(value, dtype), dtype)
-        found.append(node)
-    return tuple(found)
+    return tuple(
+        _number(cls, value, common) if node is None else node
+        for node, value in zip(nodes, values, strict=True)
+    )
+
+
+def _number(cls: type[N], value: Any, beside: DType | None) -> N:
+    own = number_dtype(value)
+    return _numbers.get(cls, value, own if beside is None else weak_promote(beside, own.kind))
 
 
 def checked_power(pair: tuple[N, N]) -> tuple[N, N]:
@@ -151,7 +151,7 @@ def binary(token: str, method: str) -> Callable[[N, Any], N]:
         if other.__class__ is not self.__class__:
             other = partner(self, other)
             if other is None:
-                return NotImplemented
+                return NotImplemented  # type: ignore[no-any-return]
         return self.apply(op, (self, other))
 
     return _named(operator, method, f"Return softcuda.{op.public}(self, other).")  # type: ignore[no-any-return]
@@ -164,7 +164,7 @@ def reflected(token: str, method: str) -> Callable[[N, Any], N]:
     def operator(self: N, other: Any) -> N:
         first = partner(self, other)
         if first is None:
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         return self.apply(op, (first, self))
 
     return _named(operator, method, f"Return softcuda.{op.public}(other, self).")  # type: ignore[no-any-return]
@@ -187,7 +187,7 @@ def logical(token: str, sign: str, method: str) -> Callable[[N, Any], N]:
     def operator(self: N, other: Any) -> N:
         second = partner(self, other)
         if second is None:
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         for operand in (self, second):
             if not operand.dtype.is_bool:
                 raise DTypeError(

@@ -8,7 +8,7 @@ from softcuda.dtype import as_dtype
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Cast
-from softcuda.tensor_operands import operands, unary
+from softcuda.tensor.operands import operands, unary
 
 __all__ = ["Elementwise"]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from softcuda.errors import ArgumentError, ArgumentTypeError
+from softcuda.errors import ArgumentError
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Cumulative, Moment, Norm, Reduce, Shape, literal
 from softcuda.graph.shapes import normalize_axes, normalize_axis, numel
-from softcuda.tensor_values import is_number
+from softcuda.tensor.values import plain_number
 
-__all__ = ["Axes", "Reductions"]
+__all__ = ["AxisLike", "Reductions"]
 
-Axes = int | Sequence[int] | None
+AxisLike = int | Sequence[int] | None
 
 _RESHAPE: Final = OPS["reshape"]
 _CUMSUM: Final = OPS["cumsum"]
@@ -26,67 +26,71 @@ class Reductions(Node):
 
     __slots__ = ()
 
-    def _reduced(self, token: str, axis: Axes, keepdims: bool) -> Self:
+    def _reduced(self, token: str, axis: AxisLike, keepdims: bool) -> Self:
         axes = normalize_axes(token, axis, len(self.dims))
         return self.apply(OPS[token], (self,), Reduce(axes, bool(keepdims)))
 
-    def sum(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def sum(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.sum of this tensor."""
         return self._reduced("sum", axis, keepdims)
 
-    def prod(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def prod(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.prod of this tensor."""
         return self._reduced("prod", axis, keepdims)
 
-    def min(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def min(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.min of this tensor."""
         return self._reduced("min", axis, keepdims)
 
-    def max(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def max(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.max of this tensor."""
         return self._reduced("max", axis, keepdims)
 
-    def mean(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def mean(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.mean of this tensor."""
         return self._reduced("mean", axis, keepdims)
 
-    def any(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def any(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.any of this tensor."""
         return self._reduced("any", axis, keepdims)
 
-    def all(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def all(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.all of this tensor."""
         return self._reduced("all", axis, keepdims)
 
-    def argmin(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def argmin(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.argmin of this tensor."""
         return self._reduced("argmin", axis, keepdims)
 
-    def argmax(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def argmax(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.argmax of this tensor."""
         return self._reduced("argmax", axis, keepdims)
 
-    def logsumexp(self, axis: Axes = None, keepdims: bool = False) -> Self:
+    def logsumexp(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.logsumexp of this tensor."""
         return self._reduced("logsumexp", axis, keepdims)
 
-    def var(self, axis: Axes = None, keepdims: bool = False, correction: float = 0) -> Self:
+    def var(self, axis: AxisLike = None, keepdims: bool = False, correction: float = 0) -> Self:
         """Return softcuda.var of this tensor."""
         return self._moment("var", axis, keepdims, correction)
 
-    def std(self, axis: Axes = None, keepdims: bool = False, correction: float = 0) -> Self:
+    def std(self, axis: AxisLike = None, keepdims: bool = False, correction: float = 0) -> Self:
         """Return softcuda.std of this tensor."""
         return self._moment("std", axis, keepdims, correction)
 
-    def _moment(self, token: str, axis: Axes, keepdims: bool, correction: float) -> Self:
+    def _moment(self, token: str, axis: AxisLike, keepdims: bool, correction: float) -> Self:
         axes = normalize_axes(token, axis, len(self.dims))
         number = plain_number(token, "correction", correction)
         if not math.isfinite(number):
             raise ArgumentError(f"{token}: correction is {number}; allowed are finite numbers")
         return self.apply(OPS[token], (self,), Moment(axes, bool(keepdims), literal(number)))
 
-    def norm(self, ord: float | None = 2, axis: Axes = None, keepdims: bool = False) -> Self:
-        """Return softcuda.norm of this tensor."""
+    def norm(self, ord: float | None = 2, axis: AxisLike = None, keepdims: bool = False) -> Self:
+        """Return softcuda.norm of this tensor.
+
+        Raises:
+            ArgumentError, ArgumentTypeError: the order is no number.
+        """
         axes = normalize_axes("norm", axis, len(self.dims))
         number = plain_number("norm", "ord", 2 if ord is None else ord)
         if math.isnan(number):
@@ -100,16 +104,3 @@ class Reductions(Node):
             x, axis = self.apply(_RESHAPE, (self,), Shape((numel(self.dims),))), 0
         place = normalize_axis("cumsum", axis, len(x.dims))
         return self.apply(_CUMSUM, (x,), Cumulative(place))
-
-
-def plain_number(what: str, name: str, value: Any) -> int | float:
-    """Return an argument that must be a number as a Python int or float.
-
-    Raises:
-        ArgumentTypeError: it is no number, or a bool.
-    """
-    if not is_number(value) or isinstance(value, bool):
-        raise ArgumentTypeError(
-            f"{what}: {name} is {value!r} of type {type(value).__name__}; allowed is a number"
-        )
-    return int(value) if hasattr(value, "__index__") else float(value)

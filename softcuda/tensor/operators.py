@@ -7,8 +7,8 @@ from typing import Any, Final, Self
 from softcuda.errors import ArgumentTypeError, DTypeError
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
-from softcuda.tensor_contractions import dot_labels, matmul_labels
-from softcuda.tensor_operands import (
+from softcuda.tensor.contractions import dot_labels, matmul_labels
+from softcuda.tensor.operands import (
     as_node,
     binary,
     checked_power,

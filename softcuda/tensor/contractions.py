@@ -39,8 +39,8 @@ def _matmul_of_ranks(a: int, b: int) -> Contraction:
     m = (_M,) if a > 1 else ()
     n = (_N,) if b > 1 else ()
     return Contraction(
-        batch[len(batch) - batch_a :] + m + (_K,),
-        batch[len(batch) - batch_b :] + (_K,) + n,
+        (*batch[len(batch) - batch_a :], *m, _K),
+        (*batch[len(batch) - batch_b :], _K, *n),
         batch + m + n,
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
+from softcuda.backends.host.conversion import convert
 from softcuda.dtype import (
     DType,
     bool_,
@@ -23,7 +25,7 @@ from softcuda.errors import ArgumentTypeError, DTypeError, NumberRangeError, Sha
 from softcuda.graph.node import Node
 from softcuda.graph.shapes import check_dims
 
-__all__ = ["array_of", "converted", "is_number", "refuse_kind"]
+__all__ = ["array_of", "converted", "is_number", "plain_number", "refuse_kind", "whole_number"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +48,31 @@ _ALLOWED: Final = (
 def is_number(value: object) -> bool:
     """Return whether a value is a bool, an int, a float or a NumPy scalar of these kinds."""
     return isinstance(value, _NUMBERS) and not isinstance(value, np.timedelta64)
+
+
+def plain_number(what: str, name: str, value: Any) -> int | float:
+    """Return an argument that must be a number as a Python int or float.
+
+    Raises:
+        ArgumentTypeError: it is no number, or a bool.
+    """
+    if not is_number(value) or isinstance(value, (bool, np.bool_)):
+        raise ArgumentTypeError(
+            f"{what}: {name} is {value!r} of type {type(value).__name__}; allowed is a number"
+        )
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
+def whole_number(what: str, name: str, value: Any) -> int:
+    """Return an argument that must be an integer as an int.
+
+    Raises:
+        ArgumentTypeError: it is no integer.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentTypeError(f"{what}: {name} is {value!r}; allowed is an integer") from None
 
 
 def refuse_kind(what: str, value: object) -> None:
@@ -100,9 +127,8 @@ def _of_number(value: Any, dtype: DType | None) -> Array:
     own = number_dtype(value)
     if dtype is None or dtype.is_float or (dtype.is_integer and not own.is_float):
         dtype = dtype or own
-        with np.errstate(all="ignore"):
-            return np.array(check_number(value, dtype)).astype(dtype.numpy)
-    return converted(np.array(float(value)), dtype)
+        value = check_number(value, dtype)
+    return converted(np.array(value if isinstance(value, (bool, int)) else float(value)), dtype)
 
 
 def _of_foreign(what: str, value: object) -> Array:
@@ -154,8 +180,9 @@ def _of_sequence(what: str, value: Sequence[Any], dtype: DType | None) -> Array:
     if target.is_integer and whole and not arrays and made.size:
         for extreme in (made.min(), made.max()):
             check_number(extreme, target)
-    with np.errstate(all="ignore"):
-        return made.astype(held.numpy) if target is held else converted(made, target)
+    if made.dtype.kind == "u":
+        made = made.astype(np.int64)
+    return converted(made, target)
 
 
 def _element_types(what: str, value: Sequence[Any]) -> list[DType]:
@@ -196,9 +223,7 @@ def _held_dtype(what: str, made: Array, arrays: list[DType]) -> DType:
     if made.dtype == np.dtype(ml_dtypes.bfloat16):
         own = f32
     if own is None:
-        raise DTypeError(
-            f"{what}: a list of kind {made.dtype} cannot be a tensor; {_ALLOWED}"
-        )
+        raise DTypeError(f"{what}: a list of kind {made.dtype} cannot be a tensor; {_ALLOWED}")
     if not arrays:
         return own
     held = arrays[0]
@@ -217,15 +242,8 @@ def converted(array: Array, dtype: DType) -> Array:
         array: any shape, of a NumPy dtype that a tensor may have.
         dtype: dtype of the result.
     """
-    source = dtype_of_array(array.dtype)
     with np.errstate(all="ignore"):
-        if dtype is bool_:
-            return np.asarray(array != 0)
-        if not (source.is_float and dtype.is_integer):
-            return array.astype(dtype.numpy)
-        wide = array.astype(np.float64)
-        limits = np.iinfo(dtype.numpy)
-        whole = wide.astype(dtype.numpy)
-        whole = np.where(wide >= float(limits.max), limits.max, whole)
-        whole = np.where(wide <= float(limits.min), limits.min, whole)
-        return np.where(np.isnan(wide), 0, whole).astype(dtype.numpy)
+        held = array.astype(dtype_of_array(array.dtype).numpy, copy=False)
+        out = np.empty(array.shape, dtype.numpy)
+        convert(held, out)
+    return out

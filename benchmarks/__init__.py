@@ -1,0 +1,1 @@
+"""Benchmarks: suites of cases that time softcuda and its peers in one run."""

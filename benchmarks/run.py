@@ -1,0 +1,112 @@
+"""One command runs any suite: `python -m benchmarks SUITE`, or `python benchmarks/run.py SUITE`.
+
+Writes benchmarks/results/<device>/<suite>.json and the suite's tables in benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+if __name__ == "__main__":  # run as a file: the folder above must be importable
+    sys.path[0] = str(FOLDER.parent)
+
+from benchmarks.cases import Bench, Case  # noqa: E402
+from benchmarks.machine import find_peers, measure_rates, this_run  # noqa: E402
+from benchmarks.report import (  # noqa: E402
+    replace_between_markers,
+    suite_json,
+    suite_tables,
+    time_text,
+    write_text,
+)
+from benchmarks.results import Row  # noqa: E402
+from softcuda.errors import SoftCudaError  # noqa: E402
+from softcuda.knobs import thread_count  # noqa: E402
+
+__all__ = ["SUITES", "main", "suite_cases"]
+
+SUITES = ("cpu",)
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def suite_cases(suite: str) -> tuple[Case, ...]:
+    """Return the cases of a suite: CASES of the module benchmarks/<suite>.py."""
+    cases: tuple[Case, ...] = importlib.import_module(f"benchmarks.{suite}").CASES
+    return cases
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a suite in a process whose libraries all use softcuda's number of threads."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--only", metavar="REGEX", help="cases to run; then nothing is written")
+    parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    asked = parser.parse_args(arguments)
+    if asked.list:
+        for case in suite_cases(asked.suite):
+            print(f"{case.group}: {case.name}")
+        return 0
+    threads = str(thread_count())
+    wanted = dict.fromkeys(_THREAD_VARIABLES, threads) | {"SOFTCUDA_CONFIG": "default"}
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        again = [sys.executable, "-m", "benchmarks", *arguments]
+        env = {**os.environ, **wanted}
+        return subprocess.run(again, cwd=FOLDER.parent, env=env, check=False).returncode
+    return _run(asked.suite, asked.only)
+
+
+def _run(suite: str, only: str | None) -> int:
+    peers = find_peers(thread_count())
+    machine = this_run(peers)
+    begin = time.perf_counter()
+    rates = measure_rates(machine.threads)
+    bench = Bench(machine, rates, peers)
+    rows: list[Row] = []
+    failed = 0
+    for case in suite_cases(suite):
+        if only and not re.search(only, f"{case.group}: {case.name}"):
+            continue
+        started = time.perf_counter()
+        try:
+            row = case.measure(bench)
+        except SoftCudaError as error:
+            print(f"{case.group}: {case.name}: failed: {error}", flush=True)
+            failed += 1
+            continue
+        rows.append(row)
+        print(f"{_line(row)}  [{time.perf_counter() - started:.1f} s]", flush=True)
+    section = suite_tables(suite, machine, rates, rows)
+    print(f"\n{section}\n{time.perf_counter() - begin:.0f} s, {failed} cases failed")
+    if not only and not failed:
+        write_text(
+            FOLDER / "results" / machine.slug / f"{suite}.json",
+            suite_json(suite, machine, rates, rows),
+        )
+        readme = FOLDER / "README.md"
+        text = readme.read_text(encoding="utf-8")
+        write_text(readme, replace_between_markers(text, suite, section))
+    return 1 if failed else 0
+
+
+def _line(row: Row) -> str:
+    times = [
+        f"{t.name} {t.status if t.us is None else time_text(t.us)}"
+        + (f" ({row.ratios[t.name].median:.2f}x)" if t.name in row.ratios else "")
+        for t in row.timings
+    ]
+    facts = [f"{key} {value:.4g}" for key, value in row.facts.items()]
+    missed = [f"MISSED {c.what} {c.value} ({c.bound})" for c in row.checks if not c.met]
+    return f"{row.group}: {row.case}: " + ", ".join(times + facts + missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

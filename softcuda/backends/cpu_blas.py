@@ -1,0 +1,82 @@
+"""cpu_blas: contractions on the OpenBLAS that NumPy carries, called through numpy.matmul.
+
+f32 and f64 operands are read where they lie when their strides are those of matrices; others,
+and f16 and bf16, go through bounded tiles of f32 (or f64) scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from softcuda.backends.host.packed import TileLimits
+from softcuda.backends.host.products import Method, Product
+from softcuda.backends.steps import Operand, Step, Unit, Verdict
+from softcuda.dtype import DType, f32, f64
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+from softcuda.graph.params import Contraction
+from softcuda.target import Target
+
+__all__ = ["BACKEND_ID", "DEVICE", "FUNCTIONS", "FUSES", "bind", "prepare", "supports"]
+
+Array = np.ndarray[Any, Any]
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+BACKEND_ID: Final = "cpu_blas"
+DEVICE: Final = "cpu"
+FUSES: Final[frozenset[Kind]] = frozenset()
+FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # every step is bound by `bind`
+
+# 1024 x 1024 x 1024: packing is then a tenth of the product, and scratch at most 16 MiB of f32.
+_METHOD: Final = Method(
+    multiply=np.matmul,
+    limits=TileLimits(m=1024, n=1024, k=1024, tile=1 << 20),
+    direct=(f32, f64),
+    by_columns=False,
+)
+
+
+def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the line is a contraction of floats."""
+    if line.op.kind is not Kind.CONTRACTION:
+        return Verdict(False, f"cpu_blas computes matmul, not {line.op.name}")
+    if not line.dtype.is_float:
+        return Verdict(False, f"cpu_blas computes f16, bf16, f32 and f64, not {line.dtype}")
+    return Verdict(True)
+
+
+def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
+    """Return the one step of a contraction; its kernel says how the operands are read."""
+    micro = unit.chain[-1]
+    inputs = tuple(unit.operands[source] for source in micro.sources)
+    params: Any = micro.params
+    product = _product(inputs, unit.result, params)
+    return (
+        Step(
+            BACKEND_ID,
+            product.kernel,
+            inputs,
+            (unit.result,),
+            params=micro.params,
+            scratch_bytes=product.scratch_bytes,
+            lines=unit.lines,
+        ),
+    )
+
+
+def bind(
+    step: Step, inputs: Sequence[Array], outputs: Sequence[Array], scratch: Array | None
+) -> list[Call]:
+    """Return the calls of a step on these arrays: one numpy.matmul where strides allow."""
+    params: Any = step.params
+    product = _product(step.inputs, step.outputs[0], params)
+    return product.bind(inputs, outputs[0], scratch)
+
+
+def _product(inputs: Sequence[Operand], out: Operand, params: Contraction) -> Product:
+    compute: DType = f64 if out.dtype is f64 else f32
+    return Product(inputs, out, params, compute, _METHOD)

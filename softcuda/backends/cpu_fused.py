@@ -1,0 +1,93 @@
+"""cpu_fused: chains of elementwise ops, reductions with the ops before them, rows of composites.
+
+Everything runs in cache-sized blocks on all cores, without a full-size temporary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from softcuda.backends.host.chain import bind_chain, chain_scratch_bytes
+from softcuda.backends.host.chain_reduce import bind_reduction
+from softcuda.backends.host.chain_rows import ROW_OPS, bind_rows
+from softcuda.backends.steps import Step, Unit, Verdict
+from softcuda.errors import BackendError
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+from softcuda.target import Target
+
+__all__ = ["BACKEND_ID", "DEVICE", "FUNCTIONS", "FUSES", "bind", "prepare", "supports"]
+
+Array = np.ndarray[Any, Any]
+Call = tuple[Any, tuple[Any, ...]]
+
+BACKEND_ID: Final = "cpu_fused"
+DEVICE: Final = "cpu"
+# A reduction may only be the last op of a chain; the elementwise ops before it have the extents
+# of its input.
+FUSES: Final = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
+FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # bind makes the calls itself
+
+
+def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the backend computes the line: by its kind of op, whatever the dtypes."""
+    kind = line.op.kind
+    if kind in FUSES or line.op.name in ROW_OPS:
+        return Verdict(True)
+    return Verdict(
+        False,
+        f"{line.op.name} is a {kind.value}; cpu_fused computes elementwise ops, reductions and "
+        f"{', '.join(sorted(ROW_OPS))}",
+    )
+
+
+def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
+    """Return the one step that computes the unit."""
+    last = unit.chain[-1]
+    kernel, scratch_bytes = "rows", 0
+    if last.op.kind is Kind.REDUCTION:
+        kernel = "reduce"
+    elif last.op.kind is Kind.ELEMENTWISE:
+        kernel = "chain"
+        scratch_bytes = chain_scratch_bytes(unit.chain, unit.operands)
+    return (
+        Step(
+            BACKEND_ID,
+            kernel,
+            unit.operands,
+            (unit.result,),
+            chain=unit.chain,
+            scratch_bytes=scratch_bytes,
+            lines=unit.lines,
+        ),
+    )
+
+
+def bind(
+    step: Step, inputs: Sequence[Array], outputs: Sequence[Array], scratch: Array | None
+) -> list[Call]:
+    """Return the calls that carry out a step of `prepare` on these arrays.
+
+    Args:
+        step: made by this module.
+        inputs: arrays of step.inputs, any strides.
+        outputs: the array of step.outputs[0], dense.
+        scratch: step.scratch_bytes bytes, or None; nothing is kept in it between two runs.
+
+    Raises:
+        BackendError: the step's kernel is not one of this module's.
+    """
+    if step.kernel == "chain":
+        return bind_chain(step.chain, step.inputs, inputs, outputs[0], scratch)
+    if step.kernel == "reduce":
+        return bind_reduction(step.chain, step.inputs, inputs, outputs[0])
+    if step.kernel == "rows":
+        return bind_rows(step.chain[-1], inputs, outputs[0])
+    raise BackendError(
+        f"cpu_fused has no kernel {step.kernel!r}; it has chain, reduce, rows; compile the graph "
+        "again with this version"
+    )

@@ -1,0 +1,148 @@
+"""The registry of backends: the shipped ones, and those that a user adds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from softcuda.backends import cpu_blas, cpu_fallback, cpu_fused
+from softcuda.backends.steps import Step, Unit, Verdict
+from softcuda.errors import BackendError
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+from softcuda.target import Target
+
+__all__ = [
+    "REFERENCE",
+    "Backend",
+    "backends",
+    "bind",
+    "register",
+    "unregister",
+]
+
+Array = np.ndarray[Any, Any]
+Call = tuple[Any, tuple[Any, ...]]
+
+REFERENCE: Mapping[str, str] = MappingProxyType({"cpu": "cpu_fallback", "cuda": "cuda_naive"})
+
+
+class Backend(Protocol):
+    """What the compiler and the executor need of a backend module."""
+
+    BACKEND_ID: str
+    DEVICE: str
+    FUSES: frozenset[Kind]
+    FUNCTIONS: Mapping[str, Any]
+
+    def supports(self, line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+        """Return whether the backend can compute the line, and why not."""
+
+    def prepare(self, unit: Unit, target: Target) -> tuple[Step, ...]:
+        """Return the steps that compute the unit."""
+
+
+class _Registry:
+    """The backends by id; writers replace the whole mapping, so readers need no lock."""
+
+    def __init__(self, modules: Sequence[Any]) -> None:
+        self._lock = threading.Lock()
+        self.by_id: Mapping[str, Any] = MappingProxyType({m.BACKEND_ID: m for m in modules})
+
+    def replace(self, add: Any = None, drop: str | None = None) -> None:
+        with self._lock:
+            changed = {k: m for k, m in self.by_id.items() if k != drop}
+            if add is not None:
+                changed[add.BACKEND_ID] = add
+            self.by_id = MappingProxyType(changed)
+
+
+_SHIPPED = (cpu_fallback, cpu_blas, cpu_fused)
+_registry = _Registry(_SHIPPED)
+
+
+def backends() -> Mapping[str, Any]:
+    """Return every registered backend by its id."""
+    return _registry.by_id
+
+
+def register(backend: Any) -> None:
+    """Add a backend of your own; it joins profiles, soft_init and the printed tables.
+
+    Args:
+        backend: a module or object as this module's docstring describes.
+
+    Raises:
+        BackendError: a part is missing, or the id is taken by another backend.
+    """
+    needed = ("BACKEND_ID", "DEVICE", "FUSES", "supports", "prepare")
+    missing = [name for name in needed if not hasattr(backend, name)]
+    if missing:
+        raise BackendError(
+            f"register: {backend!r} lacks {', '.join(missing)}; a backend has {', '.join(needed)} "
+            "and, on the CPU, FUNCTIONS or bind"
+        )
+    name = backend.BACKEND_ID
+    if not isinstance(name, str) or not name.isidentifier():
+        raise BackendError(f"register: BACKEND_ID is {name!r}; allowed is a Python identifier")
+    if backend.DEVICE not in REFERENCE:
+        raise BackendError(
+            f"register: {name} has DEVICE {backend.DEVICE!r}; allowed are {', '.join(REFERENCE)}"
+        )
+    if not hasattr(backend, "FUNCTIONS") and not hasattr(backend, "bind"):
+        raise BackendError(f"register: {name} has neither FUNCTIONS nor bind; one is needed")
+    present = backends().get(name)
+    if present is not None and present is not backend:
+        raise BackendError(
+            f"register: the id {name!r} is taken by {present!r}; choose another id, or unregister "
+            "it first"
+        )
+    _registry.replace(add=backend)
+
+
+def unregister(backend_id: str) -> None:
+    """Remove a backend that `register` added.
+
+    Raises:
+        BackendError: it is one of the shipped backends, or not registered.
+    """
+    shipped = {m.BACKEND_ID for m in _SHIPPED}
+    if backend_id in shipped or backend_id not in backends():
+        raise BackendError(
+            f"unregister: {backend_id!r} was not added by register; added are "
+            f"{', '.join(k for k in backends() if k not in shipped) or 'none'}"
+        )
+    _registry.replace(drop=backend_id)
+
+
+def bind(
+    step: Step, inputs: Sequence[Array], outputs: Sequence[Array], scratch: Array | None
+) -> list[Call]:
+    """Return the calls that carry out a CPU step on these arrays.
+
+    Raises:
+        BackendError: the backend or its function is gone.
+    """
+    backend = backends().get(step.backend_id)
+    if backend is None:
+        raise BackendError(
+            f"the step {step.kernel} was made by backend {step.backend_id!r}, which is not "
+            "registered; register it again, or compile the graph again"
+        )
+    special = getattr(backend, "bind", None)
+    if special is not None:
+        return special(step, inputs, outputs, scratch)  # type: ignore[no-any-return]
+    function = backend.FUNCTIONS.get(step.kernel)
+    if function is None:
+        raise BackendError(
+            f"backend {step.backend_id} has no function {step.kernel!r}; it has "
+            f"{', '.join(sorted(backend.FUNCTIONS))}"
+        )
+    extra: tuple[Any, ...] = (step.params,) if step.params else ()
+    if scratch is not None:
+        extra = (*extra, scratch)
+    return [(function, (*inputs, *outputs, *extra))]

@@ -1,0 +1,190 @@
+"""Composites: softmax, layer_norm and losses, numerically stable."""
+
+from __future__ import annotations
+
+import math
+
+from softcuda.dtype import f32
+from softcuda.errors import ArgumentError, DTypeError, ShapeError
+from softcuda.functions.binary import where
+from softcuda.functions.indexing import take_along_axis
+from softcuda.functions.operands import TensorLike, as_tensor
+from softcuda.graph.op import OPS
+from softcuda.graph.params import Dims, LayerNorm, Softmax, literal
+from softcuda.graph.shapes import normalize_axis
+from softcuda.tensor import Tensor
+from softcuda.tensor.values import plain_number
+
+__all__ = ["cross_entropy", "layer_norm", "log_softmax", "mse_loss", "softmax"]
+
+
+def softmax(x: TensorLike, axis: int = -1) -> Tensor:
+    """Return y[i] = e^(x[i] - m) / sum over j of e^(x[j] - m), m the largest along the axis.
+
+    NaN in a row, and a row of -inf alone, give NaN.
+
+    Args:
+        x: [any shape of rank 1 and above], any dtype.
+        axis: the axis whose elements sum to one.
+
+    Returns:
+        [shape of x], of the dtype of x, f32 for bool and integers.
+
+    Raises:
+        AxisError: x has no such axis.
+    """
+    node = as_tensor("softmax", x)
+    return node.apply(OPS["softmax"], (node,), Softmax(normalize_axis("softmax", axis, node.ndim)))
+
+
+def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
+    """Return y[i] = x[i] - m - ln(sum over j of e^(x[j] - m)), m the largest along the axis.
+
+    NaN in a row, and a row of -inf alone, give NaN.
+
+    Args:
+        x: [any shape of rank 1 and above], any dtype.
+        axis: the axis whose exponentials sum to one.
+
+    Returns:
+        [shape of x], of the dtype of x, f32 for bool and integers.
+
+    Raises:
+        AxisError: x has no such axis.
+    """
+    node = as_tensor("log_softmax", x)
+    return node.apply(
+        OPS["log_softmax"], (node,), Softmax(normalize_axis("log_softmax", axis, node.ndim))
+    )
+
+
+def layer_norm(
+    x: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    axes_count: int | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return y = (x - mean) / sqrt(var + eps) * weight + bias over the last axes.
+
+    The variance is that of the population (divisor: count); statistics are in f32, in f64 for
+    f64; the result is rounded once.
+
+    Args:
+        x: [.., normalised axes], any dtype.
+        weight: [normalised axes], or None for ones.
+        bias: [normalised axes], or None for zeros.
+        axes_count: how many of the last axes are normalised; None for the rank of weight or
+            bias, 1 where neither is given.
+        eps: added to the variance, not negative.
+
+    Returns:
+        [shape of x], of the common float dtype.
+
+    Raises:
+        ShapeError: weight or bias has another shape than the normalised axes.
+        ArgumentError: x has fewer axes, axes_count is below 1, or eps is negative.
+    """
+    node = as_tensor("layer_norm", x)
+    extra = [as_tensor("layer_norm", p) for p in (weight, bias) if p is not None]
+    count = (extra[0].ndim if extra else 1) if axes_count is None else axes_count
+    if not 1 <= count <= node.ndim:
+        raise ArgumentError(
+            f"layer_norm: {count} axes of a tensor of shape {list(node.dims)} are to be "
+            f"normalised; allowed are 1 to {node.ndim}"
+        )
+    small = float(plain_number("layer_norm", "eps", eps))
+    if not (0 <= small < math.inf):
+        raise ArgumentError(f"layer_norm: eps is {small}; allowed are finite numbers >= 0")
+    params = LayerNorm(int(count), literal(small), weight is not None, bias is not None)
+    return node.apply(OPS["layer_norm"], (node, *extra), params)
+
+
+def mse_loss(prediction: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
+    """Return the squared error (prediction[i] - target[i])^2, reduced.
+
+    Args:
+        prediction: [any shape], any dtype.
+        target: [same shape], any dtype.
+        reduction: "mean", "sum", or "none" for one error an element.
+
+    Returns:
+        [] or [shape of prediction], of the common dtype, f32 for bool and integers.
+
+    Raises:
+        ShapeError: the shapes differ; they are not broadcast.
+        ArgumentError: an unknown reduction.
+    """
+    guess, truth = _floating("mse_loss", prediction), _floating("mse_loss", target)
+    if guess.dims != truth.dims:
+        raise ShapeError(
+            f"mse_loss: the prediction has shape {list(guess.dims)} and the target "
+            f"{list(truth.dims)}; both must be equal; broadcast_to or reshape one of them"
+        )
+    return _reduced("mse_loss", (guess - truth).square(), reduction)
+
+
+def cross_entropy(
+    logits: TensorLike, target: TensorLike, axis: int = -1, reduction: str = "mean"
+) -> Tensor:
+    """Return -ln of the probability that softmax(logits) gives to the target, reduced.
+
+    With labels: loss[..] = -log_softmax(logits)[.., label[..]]. With probabilities:
+    loss[..] = -sum over c of target[.., c] * log_softmax(logits)[.., c], where a probability of 0
+    counts 0 whatever its logit.
+
+    Args:
+        logits: [.., classes, ..], any dtype.
+        target: [shape of logits without the axis], i32 or i64, labels from 0; or
+            [shape of logits], floats, probabilities.
+        axis: the axis of the classes.
+        reduction: "mean", "sum", or "none" for one loss an example.
+
+    Returns:
+        [] or [shape of logits without the axis], of the dtype of logits, f32 for integers.
+
+    Raises:
+        AxisError: logits have no such axis.
+        ShapeError: the target has another shape.
+        DTypeError: the target is bool.
+        ArgumentError: an unknown reduction.
+        IndexOutOfRange: at run, a label outside 0 to classes - 1.
+    """
+    scores = _floating("cross_entropy", logits)
+    truth = as_tensor("cross_entropy", target)
+    place = normalize_axis("cross_entropy", axis, scores.ndim)
+    rest: Dims = (*scores.dims[:place], *scores.dims[place + 1 :])
+    allowed = rest if truth.dtype.is_integer else scores.dims
+    if truth.dtype.is_bool:
+        raise DTypeError("cross_entropy: the target is bool; allowed are integers and floats")
+    if truth.dims != allowed:
+        meant = "labels" if truth.dtype.is_integer else "probabilities"
+        raise ShapeError(
+            f"cross_entropy: the target of {truth.dtype} {meant} has shape {list(truth.dims)} and "
+            f"the logits {list(scores.dims)}; allowed is {list(allowed)}"
+        )
+    logs = log_softmax(scores, place)
+    if truth.dtype.is_float:
+        share = where(truth == 0, 0, truth * logs)
+        return _reduced("cross_entropy", -share.sum(place), reduction)
+    # A negative label would count from the end; moved below it, it is refused at run.
+    labels = where(truth < 0, truth - scores.dims[place], truth).expand_dims(place)
+    picked = take_along_axis(logs, labels, place).squeeze(place)
+    return _reduced("cross_entropy", -picked, reduction)
+
+
+def _floating(what: str, value: TensorLike) -> Tensor:
+    node = as_tensor(what, value)
+    return node if node.dtype.is_float else node.cast(f32)
+
+
+def _reduced(what: str, loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ArgumentError(
+        f"{what}: there is no reduction {reduction!r}; allowed are 'mean', 'sum', 'none'"
+    )

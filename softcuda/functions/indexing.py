@@ -1,0 +1,158 @@
+"""Functions that pick elements by integer tensors, and those that keep a triangle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softcuda.dtype import DType, as_dtype, f32
+from softcuda.errors import ArgumentError, ShapeError
+from softcuda.functions.operands import TensorLike, as_tensor
+from softcuda.graph.op import OPS
+from softcuda.graph.params import Gather, OneHot, Triangle
+from softcuda.graph.shapes import broadcast_dims, check_dims, normalize_axis
+from softcuda.tensor import Tensor
+from softcuda.tensor.indexing import integer_node
+from softcuda.tensor.values import whole_number
+
+__all__ = ["gather", "one_hot", "take", "take_along_axis", "tril", "triu"]
+
+
+def take(x: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
+    """Return y[.., j, ..] = x[.., indices[j], ..]: slices of x by position.
+
+    Args:
+        x: [any shape], any dtype.
+        indices: [any shape], i32 or i64; negative ones count from the end.
+        axis: the axis of x that is addressed; None addresses its elements in row-major order.
+
+    Returns:
+        [shape of x with the axis replaced by the shape of indices], of the dtype of x.
+
+    Raises:
+        AxisError: x has no such axis.
+        DTypeError: the indices are no integers.
+        ShapeError: the axis is empty.
+        IndexOutOfRange: at run, an index outside the axis.
+    """
+    return as_tensor("take", x).take(indices, axis)
+
+
+def gather(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:
+    """Return y[.., j, ..] = x[.., indices[.., j, ..], ..]: single elements by position.
+
+    Args:
+        x: [any shape of rank 1 and above], any dtype.
+        indices: [same rank, other extents no larger than those of x], i32 or i64; negative ones
+            count from the end.
+        axis: the axis of x that is addressed.
+
+    Returns:
+        [shape of indices], of the dtype of x.
+
+    Raises:
+        AxisError: x has no such axis.
+        DTypeError: the indices are no integers.
+        ShapeError: the shapes do not fit.
+        IndexOutOfRange: at run, an index outside the axis.
+    """
+    node = as_tensor("gather", x)
+    rows = integer_node(Tensor, "gather", indices)
+    place = normalize_axis("gather", axis, node.ndim)
+    return node.apply(OPS["gather"], (node, rows), Gather(place))
+
+
+def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -> Tensor:
+    """Return y[.., j, ..] = x[.., indices[.., j, ..], ..], the other axes broadcast.
+
+    Args:
+        x: [any shape of rank 1 and above], any dtype.
+        indices: [same rank, other extents broadcast with those of x], i32 or i64; negative ones
+            count from the end.
+        axis: the axis of x that is addressed; None addresses its elements in row-major order.
+
+    Returns:
+        [broadcast extents; that of indices along the axis], of the dtype of x.
+
+    Raises:
+        AxisError: x has no such axis.
+        DTypeError: the indices are no integers.
+        ShapeError: the shapes do not fit.
+        IndexOutOfRange: at run, an index outside the axis.
+    """
+    node = as_tensor("take_along_axis", x)
+    rows = integer_node(Tensor, "take_along_axis", indices)
+    if axis is None:
+        node, axis = node.reshape((node.size,)), 0
+    place = normalize_axis("take_along_axis", axis, node.ndim)
+    if rows.ndim != node.ndim:
+        raise ShapeError(
+            f"take_along_axis: the tensor has shape {list(node.dims)} and the indices "
+            f"{list(rows.dims)}; both must have the same rank; use take for whole slices"
+        )
+    beside = [(*d[:place], 1, *d[place + 1 :]) for d in (node.dims, rows.dims)]
+    common = broadcast_dims("take_along_axis", beside)
+    shapes = [(*common[:place], d[place], *common[place + 1 :]) for d in (node.dims, rows.dims)]
+    if node.dims != shapes[0]:
+        node = node.broadcast_to(shapes[0])
+    if rows.dims != shapes[1]:
+        rows = rows.broadcast_to(shapes[1])
+    return node.apply(OPS["gather"], (node, rows), Gather(place))
+
+
+def one_hot(indices: TensorLike, depth: int, dtype: DType | Any = f32) -> Tensor:
+    """Return y[.., j] = 1 where indices[..] == j, else 0.
+
+    An index outside 0 to depth - 1 gives a row of zeros.
+
+    Args:
+        indices: [any shape], i32 or i64.
+        depth: extent of the new last axis.
+        dtype: dtype of the result.
+
+    Returns:
+        [shape of indices, depth], of `dtype`.
+
+    Raises:
+        DTypeError: the indices are no integers.
+        ArgumentError: the depth is negative.
+    """
+    node = integer_node(Tensor, "one_hot", indices)
+    count = whole_number("one_hot", "depth", depth)
+    if count < 0:
+        raise ArgumentError(f"one_hot: depth is {count}; allowed are numbers >= 0")
+    check_dims("one_hot", (*node.dims, count))
+    return node.apply(OPS["one_hot"], (node,), OneHot(count, as_dtype(dtype)))
+
+
+def tril(x: TensorLike, k: int = 0) -> Tensor:
+    """Return y[.., i, j] = x[.., i, j] where j <= i + k, else 0.
+
+    Args:
+        x: [at least two axes], any dtype.
+        k: the last diagonal that is kept; 0 is the main one, positive above it.
+
+    Returns:
+        [shape of x], of the dtype of x.
+
+    Raises:
+        ShapeError: x has fewer than two axes.
+    """
+    node = as_tensor("tril", x)
+    return node.apply(OPS["tril"], (node,), Triangle(whole_number("tril", "k", k)))
+
+
+def triu(x: TensorLike, k: int = 0) -> Tensor:
+    """Return y[.., i, j] = x[.., i, j] where j >= i + k, else 0.
+
+    Args:
+        x: [at least two axes], any dtype.
+        k: the first diagonal that is kept; 0 is the main one, positive above it.
+
+    Returns:
+        [shape of x], of the dtype of x.
+
+    Raises:
+        ShapeError: x has fewer than two axes.
+    """
+    node = as_tensor("triu", x)
+    return node.apply(OPS["triu"], (node,), Triangle(whole_number("triu", "k", k)))

@@ -1,0 +1,114 @@
+"""Random tensors: nodes that read a generator, drawn when they are evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from softcuda.dtype import DType, as_dtype, f32
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError
+from softcuda.generator import Generator, default_generator
+from softcuda.graph.op import OPS
+from softcuda.graph.params import Random, literal
+from softcuda.graph.shapes import check_dims
+from softcuda.tensor import Tensor
+from softcuda.tensor.values import plain_number
+
+__all__ = ["normal", "uniform"]
+
+
+def uniform(
+    shape: int | Sequence[int] = (),
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: DType | Any = f32,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return numbers drawn evenly from [low, high).
+
+    y[i] = low + u[i] * (high - low), u of 24 bits (f64: 53), rounded once and never high.
+
+    Args:
+        shape: extents.
+        low: the smallest number.
+        high: the end, not included; not below low.
+        dtype: a float dtype.
+        generator: where the bits come from; None for the default generator.
+
+    Returns:
+        [shape], of `dtype`; one evaluation draws once, every run of an executable draws anew.
+
+    Raises:
+        ArgumentError: a bound is not finite, or high is below low.
+        DTypeError: the dtype is no float.
+        ShapeError: a negative extent.
+    """
+    first, last = _finite("uniform", "low", low), _finite("uniform", "high", high)
+    if last < first:
+        raise ArgumentError(f"uniform: low is {first} and high {last}; high may not be below low")
+    return _drawn("uniform", shape, dtype, first, last, generator)
+
+
+def normal(
+    shape: int | Sequence[int] = (),
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: DType | Any = f32,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return numbers drawn from the normal distribution.
+
+    y[i] = mean + std * z[i], z by the Box-Muller transform in f64, rounded once.
+
+    Args:
+        shape: extents.
+        mean: the mean.
+        std: the standard deviation, not negative.
+        dtype: a float dtype.
+        generator: where the bits come from; None for the default generator.
+
+    Returns:
+        [shape], of `dtype`; one evaluation draws once, every run of an executable draws anew.
+
+    Raises:
+        ArgumentError: mean or std is not finite, or std is negative.
+        DTypeError: the dtype is no float.
+        ShapeError: a negative extent.
+
+    Source:
+        G. E. P. Box, M. E. Muller, "A note on the generation of random normal deviates", Annals
+        of Mathematical Statistics 29 (1958).
+    """
+    middle, width = _finite("normal", "mean", mean), _finite("normal", "std", std)
+    if width < 0:
+        raise ArgumentError(f"normal: std is {width}; allowed are numbers >= 0")
+    return _drawn("normal", shape, dtype, middle, width, generator)
+
+
+def _finite(what: str, name: str, value: float) -> float:
+    number = float(plain_number(what, name, value))
+    if not math.isfinite(number):
+        raise ArgumentError(f"{what}: {name} is {number}; allowed are finite numbers")
+    return number
+
+
+def _drawn(
+    what: str,
+    shape: int | Sequence[int],
+    dtype: DType | Any,
+    first: float,
+    second: float,
+    generator: Generator | None,
+) -> Tensor:
+    kind = as_dtype(dtype)
+    if not kind.is_float:
+        raise DTypeError(f"{what}: dtype {kind}; allowed are floats; floor and cast the result")
+    if generator is not None and not isinstance(generator, Generator):
+        raise ArgumentTypeError(
+            f"{what}: the generator is {generator!r}; allowed is a softcuda.Generator, or None"
+        )
+    source = (generator or default_generator()).variable
+    dims = check_dims(what, shape)
+    params = Random(dims, kind, literal(first), literal(second), 0)
+    return Tensor.apply(OPS[what], (source,), params)

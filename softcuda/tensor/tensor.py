@@ -1,0 +1,242 @@
+"""The user's Tensor: a node of the lazy graph with operators, methods and values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NoReturn, Self
+
+import numpy as np
+
+from softcuda import running
+from softcuda.dtype import as_dtype
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, FeedError, ShapeError
+from softcuda.graph.node import Node
+from softcuda.graph.op import OPS
+from softcuda.graph.params import Dims
+from softcuda.graph.shapes import numel
+from softcuda.tensor.elementwise import Elementwise
+from softcuda.tensor.indexing import Indexing
+from softcuda.tensor.interop import OPERATOR_OF_UFUNC, refuse_numpy_function
+from softcuda.tensor.operators import Operators
+from softcuda.tensor.pickling import copied_graph, copied_variable, reduced
+from softcuda.tensor.reductions import Reductions
+from softcuda.tensor.shapes import Shapes
+from softcuda.tensor.values import array_of, converted, is_number
+
+__all__ = ["Tensor"]
+
+Array = np.ndarray[Any, Any]
+
+_VARIABLE: Final = OPS["variable"]
+_INPUT: Final = OPS["input"]
+
+
+class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
+    """One value of a lazy graph: nothing is computed before its value is asked for.
+
+    Made by softcuda.tensor and the other functions, by operators and methods; never changed.
+    Its fields are those of softcuda.graph.node.Node. A variable alone has a value that `assign`
+    changes. Hashes by identity, since == is elementwise.
+    """
+
+    __slots__ = ()
+
+    __array_priority__ = 1000.0
+
+    @property
+    def ndim(self) -> int:
+        """The rank."""
+        return len(self.dims)
+
+    @property
+    def shape(self) -> Dims:
+        """The extents."""
+        return self.dims
+
+    @property
+    def strides(self) -> Dims:
+        """The strides, in elements."""
+        return self.stride
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return numel(self.dims)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the value, stored densely."""
+        return numel(self.dims) * self.dtype.itemsize
+
+    def evaluate(self) -> Self:
+        """Compute the value, unless it is there, and return the tensor.
+
+        Raises:
+            FeedError: it depends on an input, which has no value of its own.
+        """
+        if self.data is None:
+            if self.op is _INPUT:
+                raise FeedError(
+                    f"the input {self.name or '(unnamed)'} of shape {list(self.dims)} has no "
+                    "value; compile what depends on it and run that with feeds"
+                )
+            running.evaluate_nodes([self])
+        return self
+
+    def numpy(self) -> Array:
+        """Return the value as a read-only array, computing it if needed; a variable's is a copy.
+
+        Returns:
+            [shape], the NumPy dtype of this dtype; bf16 is ml_dtypes.bfloat16.
+
+        Raises:
+            FeedError: it depends on an input, which has no value of its own.
+        """
+        data: Array = self.evaluate().data
+        if self.op is _VARIABLE:
+            return data.copy()
+        view = data.view()
+        view.flags.writeable = False
+        return view
+
+    def item(self) -> Any:
+        """Return the value of a tensor of one element as a Python bool, int or float.
+
+        Raises:
+            ArgumentError: it has another number of elements.
+        """
+        return self._single("item")
+
+    def tolist(self) -> Any:
+        """Return the value as nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def assign(self, value: Any) -> None:
+        """Give a variable a new value; what was evaluated before keeps the old one.
+
+        Args:
+            value: [shape of the variable], of its dtype; Python numbers and lists of them may
+                also be of a lower kind.
+
+        Raises:
+            ArgumentTypeError: this tensor is no variable.
+            ShapeError: the value has another shape.
+            DTypeError: the value has another dtype.
+        """
+        if self.op is not _VARIABLE:
+            raise ArgumentTypeError(
+                f"assign: this tensor was made by {self.op.name} and never changes; allowed are "
+                "variables, made by softcuda.variable"
+            )
+        plain = is_number(value) or isinstance(value, (list, tuple, range))
+        array = value.numpy() if isinstance(value, Tensor) else array_of("assign", value)
+        if array.shape != self.dims:
+            raise ShapeError(
+                f"assign: the value has shape {list(array.shape)} and the variable "
+                f"{self.name or ''} {list(self.dims)}; both must be equal; broadcast it first"
+            )
+        if array.dtype != self.dtype.numpy:
+            own = type(self).leaf(array).dtype
+            if not plain or own.kind > self.dtype.kind:
+                raise DTypeError(
+                    f"assign: the value has dtype {own} and the variable {self.name or ''} "
+                    f"{self.dtype}; both must be equal; use astype first"
+                )
+            array = array_of("assign", value, self.dtype)
+        np.copyto(self.data, array)
+
+    def _single(self, what: str) -> Any:
+        if numel(self.dims) != 1:
+            raise ArgumentError(
+                f"{what}: the tensor has shape {list(self.dims)} with {numel(self.dims)} "
+                "elements and only one has a single value; use any, all, or an index"
+            )
+        return self.evaluate().data.reshape(()).tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self._single("bool"))
+
+    def __int__(self) -> int:
+        return int(self._single("int"))
+
+    def __float__(self) -> float:
+        return float(self._single("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._single("complex"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer:
+            raise DTypeError(
+                f"index: the tensor has dtype {self.dtype}; allowed are i32 and i64; cast it first"
+            )
+        return operator.index(self._single("index"))
+
+    def __len__(self) -> int:
+        if not self.dims:
+            raise ArgumentTypeError("len: the tensor has rank 0; allowed is rank 1 and above")
+        return self.dims[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        if not self.dims:
+            raise ArgumentTypeError("iter: the tensor has rank 0; allowed is rank 1 and above")
+        return (self[i] for i in range(self.dims[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        found = self == value
+        return bool(found.any()) if isinstance(found, Tensor) else False
+
+    def __repr__(self) -> str:
+        about = (
+            f"shape={self.dims}, dtype={self.dtype.name}, op={self.op.name}, "
+            f"backend_id={self.backend_id}"
+        )
+        if self.name is not None:
+            about = f"{about}, name={self.name!r}"
+        if self.data is None:
+            return f"Tensor({about})"
+        with np.errstate(all="ignore"):
+            values = np.array2string(self.data, separator=", ", prefix="Tensor(", threshold=1000)
+        return f"Tensor({values}, {about})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self._single("format"), spec) if spec else str(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ArgumentError(
+                    f"__array__: a {np.dtype(dtype)} array of a {self.dtype} tensor needs a copy, "
+                    "and copy=False forbids it; allow the copy, or ask for the tensor's dtype"
+                )
+            try:
+                return converted(array, as_dtype(dtype))
+            except DTypeError:
+                with np.errstate(all="ignore"):
+                    return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        name = OPERATOR_OF_UFUNC.get(ufunc)
+        left = inputs[0]
+        if method != "__call__" or options or name is None or isinstance(left, Tensor):
+            called = method if method != "__call__" else ""
+            reason = f" with {', '.join(options)}=" if options else ""
+            refuse_numpy_function(ufunc.__name__, f" by .{called}" if called else reason)
+        return getattr(self, name)(left)
+
+    def __array_function__(
+        self, function: Any, types: Any, arguments: Any, options: Mapping[str, Any]
+    ) -> NoReturn:
+        refuse_numpy_function(function.__name__, "")
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return reduced(self)
+
+    def __copy__(self) -> Self:
+        return copied_variable(self) if self.op is _VARIABLE else self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copied_graph(self, memo)

@@ -1,0 +1,173 @@
+"""From medians to rows: pure functions; the same medians, the same rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from softcuda.graph.op import OPS
+from softcuda.profile.model import Profile, Row
+from softcuda.tools.cells import Ledger, Scope
+
+__all__ = ["MARGIN", "NOT_MEASURED", "Point", "choose_rows", "profile_rows", "winners"]
+
+MARGIN: Final = 0.05  # a backend must be this much faster to take over from its neighbour
+NOT_MEASURED: Final = "not measured"
+
+Times = Mapping[str, float]
+
+
+class Point(NamedTuple):
+    """The medians [microseconds] at a size, by backend; at least one."""
+
+    size: int
+    times: Times
+
+
+def winners(points: Sequence[Point], preferred: str) -> list[str]:
+    """Return the backend chosen at each point.
+
+    The fastest takes over from its smaller neighbour's only where it is 5 % faster; at the first
+    point it takes over from `preferred`.
+
+    Args:
+        points: sizes ascending.
+        preferred: the backend that a tie goes to.
+    """
+    chosen: list[str] = []
+    current = preferred
+    for point in points:
+        best = min(point.times, key=lambda name: (point.times[name], name))
+        own = point.times.get(current)
+        if own is None or point.times[best] <= (1 - MARGIN) * own:
+            current = best
+        chosen.append(current)
+    return chosen
+
+
+def choose_rows(
+    op: str, dtype: str, points: Sequence[Point], default: Profile, open_from: int | None = None
+) -> list[Row]:
+    """Return the rows `op[dtype]` that cover every size.
+
+    Neighbouring points with one winner share a row; its medians stand beside it.
+
+    Args:
+        op: token of the op.
+        dtype: name of the row's dtype.
+        points: what was measured, sizes ascending; at least one.
+        default: the shipped profile; decides ties, and sizes from `open_from` on.
+        open_from: the first size that was not reached; None where every size was.
+    """
+    chosen = winners(points, _backend_of(default, op, dtype, points[0].size))
+    groups: list[list[int]] = []
+    for place, backend_id in enumerate(chosen):
+        if groups and chosen[groups[-1][-1]] == backend_id:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    bounds: list[int | None] = [0]
+    for left, right in pairwise(groups):
+        ids = (chosen[left[-1]], chosen[right[0]])
+        bounds.append(_crossing(points[left[-1]], points[right[0]], ids))
+    bounds.append(None)
+    rows = []
+    for place, group in enumerate(groups):
+        comment = _medians([points[k] for k in group])
+        low, high = bounds[place] or 0, bounds[place + 1]
+        rows.append(Row(op, dtype, low, high, chosen[group[0]], comment=comment))
+    if open_from is None:
+        return rows
+    rows[-1] = _until(rows[-1], max(open_from, rows[-1].low + 1))
+    rest = _default_rows(default, op, dtype, rows[-1].high or 0)
+    if rest[0].backend_id == rows[-1].backend_id:
+        comment = f"{rows[-1].comment}; {NOT_MEASURED} from {rows[-1].high} on"
+        rows[-1] = _until(rows[-1], rest[0].high, comment)
+        rest = rest[1:]
+    return rows + rest
+
+
+def _until(row: Row, high: int | None, comment: str | None = None) -> Row:
+    said = row.comment if comment is None else comment
+    return Row(row.op, row.dtype, row.low, high, row.backend_id, comment=said)
+
+
+def _backend_of(default: Profile, op: str, dtype: str, size: int) -> str:
+    row = default.lookup(op, dtype, size)
+    return "" if row is None else row.backend_id
+
+
+def _default_rows(default: Profile, op: str, dtype: str, low: int) -> list[Row]:
+    """Return the default's rows of an op and dtype from a size on."""
+    found: list[Row] = []
+    at: int | None = low
+    while at is not None:
+        row = default.lookup(op, dtype, at)
+        if row is None:
+            return found
+        found.append(Row(op, dtype, at, row.high, row.backend_id, comment=NOT_MEASURED))
+        at = row.high
+    return found
+
+
+def _crossing(left: Point, right: Point, ids: tuple[str, str]) -> int:
+    """Return the power of two at which the winner of `right` takes over, above left.size.
+
+    Where both backends were measured at both sizes, the logarithms of their times are taken as
+    lines; else the change is half way.
+    """
+    low, high = left.size.bit_length(), right.size.bit_length()
+    share = 0.5
+    if all(name in point.times for name in ids for point in (left, right)):
+        before = left.times[ids[1]] / left.times[ids[0]]
+        after = right.times[ids[0]] / right.times[ids[1]]
+        if before > 1 and after > 1:
+            share = math.log(before) / (math.log(before) + math.log(after))
+    power = low + max(1, round(share * (high - low)))
+    return int(1 << (min(power, high) - 1))
+
+
+def _medians(points: Sequence[Point]) -> str:
+    """Return the medians at the ends of a row, the fastest first."""
+    ends = points[:1] if len(points) == 1 else (points[0], points[-1])
+    return "us " + "; ".join(
+        f"at {point.size}: "
+        + ", ".join(
+            f"{name} {_short(time)}"
+            for name, time in sorted(point.times.items(), key=lambda item: (item[1], item[0]))
+        )
+        for point in ends
+    )
+
+
+def _short(microseconds: float) -> str:
+    return f"{microseconds:.0f}" if microseconds >= 100 else f"{microseconds:.3g}"
+
+
+def profile_rows(ledger: Ledger, scopes: Sequence[Scope], default: Profile) -> list[Row]:
+    """Return the rows of the whole profile, in the order of the op table.
+
+    An op's own row is the default's, for dtypes that were not measured; `op[dtype]` rows follow.
+    """
+    measured = {(scope.op, scope.dtype): scope for scope in scopes}
+    rows: list[Row] = []
+    for op in OPS:
+        for row in default.rows:
+            if row.op == op and (row.op, row.dtype) not in measured:
+                rows.append(_until(row, row.high, NOT_MEASURED))
+        for (name, dtype), scope in measured.items():
+            if name == op:
+                rows.extend(_scope_rows(ledger, scope, dtype, default))
+    return rows
+
+
+def _scope_rows(ledger: Ledger, scope: Scope, dtype: str, default: Profile) -> list[Row]:
+    points = [Point(size, times) for size, times in ledger.times(scope.op, dtype)]
+    if not points:
+        narrow = [row for row in default.rows if (row.op, row.dtype) == (scope.op, dtype)]
+        return [_until(row, row.high, NOT_MEASURED) for row in narrow]
+    reached = [size for size, _ in ledger.at(scope.op, dtype)]
+    complete = scope.whole and reached[-1] == scope.sizes[-1]
+    return choose_rows(scope.op, dtype, points, default, None if complete else 2 * points[-1].size)

@@ -1,0 +1,134 @@
+"""What soft_init shows: progress as a bar or as lines, and the table of medians."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, TextIO
+
+from softcuda.profile.check import token_text
+from softcuda.tools.cells import Ledger, Outcome, Scope, State
+from softcuda.tools.choose import Point, winners
+from softcuda.tools.sweep import Moment
+
+__all__ = ["medians_table", "progress"]
+
+Report = Callable[[Moment], None]
+
+_LINE_EVERY_S: Final = 5.0
+_BLANK: Final = {State.REFUSED: "-", State.SKIPPED: "slow", State.WRONG: "wrong"}
+
+
+def progress(stream: TextIO, *, quiet: bool) -> AbstractContextManager[Report]:
+    """Return a context that gives what to tell how far a sweep is.
+
+    A bar with the time left on a terminal, a line every few seconds elsewhere, nothing where
+    `quiet`.
+    """
+    if quiet:
+        return _silent()
+    return _bar(stream) if stream.isatty() else _lines(stream)
+
+
+@contextmanager
+def _silent() -> Iterator[Report]:
+    yield lambda moment: None
+
+
+@contextmanager
+def _lines(stream: TextIO) -> Iterator[Report]:
+    last = float("-inf")
+
+    def report(moment: Moment) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _LINE_EVERY_S:
+            return
+        last = now
+        print(
+            f"measured {moment.done} of {moment.total}, {_left(moment)} left, now {_label(moment)}",
+            file=stream,
+            flush=True,
+        )
+
+    yield report
+
+
+@contextmanager
+def _bar(stream: TextIO) -> Iterator[Report]:
+    from rich.console import Console  # noqa: PLC0415 - loaded where a bar is drawn
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        TextColumn("{task.completed} of {task.total}, {task.fields[left]} left"),
+    )
+    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task("measuring", total=None, left="?")
+
+        def report(moment: Moment) -> None:
+            bar.update(
+                task,
+                description=_label(moment),
+                completed=moment.done,
+                total=moment.total,
+                left=_left(moment),
+            )
+
+        yield report
+
+
+def _label(moment: Moment) -> str:
+    return f"{token_text(moment.cell.op, moment.cell.dtype)} {moment.cell.size}"
+
+
+def _left(moment: Moment) -> str:
+    minutes, seconds = divmod(round(max(moment.left_s, 0)), 60)
+    return f"{minutes}:{seconds:02}"
+
+
+def medians_table(ledger: Ledger, scopes: Sequence[Scope], backend_ids: Sequence[str]) -> str:
+    """Return the medians [microseconds] of every cell as text, the fastest marked with *.
+
+    What was not measured says why: "-" refused, "slow" not tried, "wrong" disqualified (each with
+    its reason below the table), "" not reached.
+    """
+    rows = [("op", "size", *backend_ids)]
+    faults: dict[str, str] = {}
+    for scope in scopes:
+        token = token_text(scope.op, scope.dtype)
+        for size, outcomes in ledger.at(scope.op, scope.dtype):
+            best = _fastest(outcomes)
+            cells = [_cell(outcomes.get(name), name == best) for name in backend_ids]
+            rows.append((token, str(size), *cells))
+            for name, outcome in outcomes.items():
+                if outcome.state is State.WRONG:
+                    faults.setdefault(f"{name}, {token}, size {size}", outcome.reason)
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            text.ljust(width) if k == 0 else text.rjust(width)
+            for k, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    lines.insert(0, "medians in microseconds; * fastest, - refused, slow: too far behind to try")
+    lines.extend(f"disqualified: {where}: {reason}" for where, reason in faults.items())
+    return "\n".join(lines)
+
+
+def _fastest(outcomes: dict[str, Outcome]) -> str:
+    times = {n: o.microseconds for n, o in outcomes.items() if o.state is State.MEASURED}
+    return winners([Point(0, times)], "")[0] if times else ""
+
+
+def _cell(outcome: Outcome | None, wins: bool) -> str:
+    if outcome is None:
+        return ""
+    if outcome.state is not State.MEASURED:
+        return _BLANK[outcome.state]
+    time_us = outcome.microseconds
+    text = f"{time_us:.0f}" if time_us >= 1000 else f"{time_us:.1f}"
+    return f"{text}*" if wins else f"{text} "

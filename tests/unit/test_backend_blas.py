@@ -1,0 +1,108 @@
+"""cpu_blas: what it supports, when numpy.matmul reads the operands in place, bounded scratch."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from host_equations import operands, params_of
+from host_harness import calls_of, line_of, run, sample, steps_of
+
+from softcuda.backends import cpu_blas, cpu_fallback
+from softcuda.dtype import DType, bf16, f16, f32, f64
+from softcuda.target import CPU
+from tests.tolerance import assert_close
+
+DIRECT = [
+    ("mk,kn->mn", "m5 k7 n3", 0),
+    ("mk,kn->mn", "m5 k7 n3", 2),
+    ("mk,kn->mn", "m5 k7 n3", 3),
+    ("mk,kn->nm", "m5 k7 n3", 0),
+    ("mk,k->m", "m6 k5", 0),
+    ("k,kn->n", "k5 n6", 0),
+    ("k,k->", "k13", 0),
+    ("bmk,bkn->bmn", "b3 m4 k5 n2", 0),
+    ("bmk,bkn->mbn", "b3 m4 k5 n2", 0),
+    ("bmk,kn->bmn", "b3 m4 k5 n2", 0),
+    ("abcd,cde->abe", "a2 b3 c4 d2 e5", 0),
+    ("mk,bkn->bmn", "b3 m40 k50 n40", 0),
+]
+
+
+@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
+@pytest.mark.parametrize(("subscripts", "extents", "kind"), DIRECT)
+def test_matrices_are_read_where_they_lie(
+    dtype: DType, subscripts: str, extents: str, kind: int
+) -> None:
+    inputs = operands(subscripts, extents, dtype, dtype, kind)
+    params = params_of(subscripts)
+    [(function, arrays)], out = calls_of(cpu_blas, "matmul", inputs, params)
+    assert function is np.matmul
+    assert np.shares_memory(arrays[2], out)
+    assert all(any(np.shares_memory(x, y) for y in inputs) for x in arrays[:2])
+    [step] = steps_of(cpu_blas, "matmul", inputs, params)
+    assert (step.kernel, step.scratch_bytes) == ("matmul", 0)
+
+
+def test_a_batch_that_only_one_operand_has_is_one_product() -> None:
+    inputs = operands("bmk,kn->bmn", "b3 m4 k5 n2", f32, f32, 0)
+    [(_, arrays)], _ = calls_of(cpu_blas, "matmul", inputs, params_of("bmk,kn->bmn"))
+    assert [x.shape for x in arrays] == [(12, 5), (5, 2), (12, 2)]
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16, f32], ids=str)
+def test_scratch_is_bounded(dtype: DType) -> None:
+    a = np.broadcast_to(np.zeros((), dtype.numpy), (20000, 20000))
+    for backend, most in ((cpu_blas, 17 << 20), (cpu_fallback, 3 << 20)):
+        [step] = steps_of(backend, "matmul", [a, a], params_of("mk,kn->mn"))
+        assert step.kernel.startswith("matmul")
+        assert 0 < step.scratch_bytes < most
+
+
+def test_what_is_no_contraction_is_refused() -> None:
+    a = np.ones(3, np.float32)
+    line, read = line_of("add", [a, a])
+    assert "not add" in cpu_blas.supports(line, read, CPU).reason
+
+
+def test_an_outer_product_is_one_multiplication() -> None:
+    a, b = sample(f32, (30,)), sample(f32, (20,), 1)
+    [(function, _)], _ = calls_of(cpu_blas, "matmul", [a, b], params_of("m,n->mn"))
+    assert function is np.multiply
+    result = run("matmul", a, b, params=params_of("m,n->mn"), backend=cpu_blas)
+    assert result.tobytes() == np.outer(a, b).tobytes()
+
+
+def test_private_labels_are_summed_before_the_product() -> None:
+    a, b = sample(f32, (4, 500, 6)), sample(f32, (6, 5, 70), 1)
+    params = params_of("mpk,knq->mn")
+    [step] = steps_of(cpu_blas, "matmul", [a, b], params)
+    assert step.scratch_bytes == 4 * (4 * 6 + 6 * 5)
+    calls, out = calls_of(cpu_blas, "matmul", [a, b], params)
+    assert [function is np.matmul for function, _ in calls] == [False, False, True]
+    for function, args in calls:
+        function(*args)
+    wide = [x.astype(float) for x in (a, b)]
+    scale = np.einsum("mpk,knq->mn", *map(np.abs, wide))
+    expected = np.einsum("mpk,knq->mn", *wide)
+    assert_close(out, expected, f32, "matmul", k_extent=6, scale=scale)
+
+
+def test_strided_operands_keep_the_speed_of_blas() -> None:
+    size = 512
+    dense = sample(f32, (size, size))
+    apart = sample(f32, (size, size, 2))[:, :, 0]
+
+    def seconds(a: Any) -> float:
+        calls, _ = calls_of(cpu_blas, "matmul", [a, dense], params_of("mk,kn->mn"))
+        best = []
+        for _ in range(5):
+            start = time.perf_counter()
+            for function, args in calls:
+                function(*args)
+            best.append(time.perf_counter() - start)
+        return min(best)
+
+    assert seconds(apart) < 10 * seconds(dense)  # NumPy's loop without BLAS: 50 times

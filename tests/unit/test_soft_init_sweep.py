@@ -1,0 +1,205 @@
+"""The order of measuring, its bounds and its deadline: a made-up machine and clock."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from softcuda.graph.op import OPS
+from softcuda.profile.vocabulary import work_ops
+from softcuda.tools.cells import BY_IMPORTANCE, Cell, Ledger, Outcome, State, scopes_of
+from softcuda.tools.display import medians_table, progress
+from softcuda.tools.sweep import LONGEST_CALL_S, Moment, sweep
+
+
+class Machine:
+    """A bench whose times follow a formula, and whose clock they move."""
+
+    def __init__(self, seconds: dict[str, Callable[[int], float]]) -> None:
+        self.backend_ids = tuple(seconds)
+        self.seconds = seconds
+        self.now = 0.0
+        self.asked: list[tuple[Cell, tuple[str, ...]]] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def measure(
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
+    ) -> dict[str, Outcome]:
+        names = tuple(backend_ids)
+        self.asked.append((cell, names))
+        found = {}
+        for name in names:
+            took = self.seconds[name](cell.size)
+            self.now += 5 * took + 0.001
+            found[name] = Outcome(State.MEASURED, took * 1e6)
+        return found
+
+
+def quiet(moment: Moment) -> None:
+    """Hear nothing."""
+
+
+EVERYTHING = {op: ("f32", "f64") for op in work_ops()}
+FAST = {"a": lambda size: 1e-6 + size * 1e-9, "b": lambda size: 4e-6 + size * 5e-10}
+
+
+def test_ops_are_ordered_once_each() -> None:
+    assert sorted(BY_IMPORTANCE) == sorted(work_ops())
+    assert BY_IMPORTANCE[:3] == ("matmul", "add", "mul")
+    assert set(BY_IMPORTANCE) <= set(OPS)
+
+
+def test_a_sweep_without_deadline_looks_at_every_cell_once() -> None:
+    machine = Machine(FAST)
+    scopes = scopes_of({"add": ("f32", "f64"), "matmul": ("f32",)})
+    ledger = sweep(scopes, machine, math.inf, quiet, clock=machine.clock)
+    assert len({cell for cell, _ in machine.asked}) == len(machine.asked)
+    for scope in scopes:
+        assert tuple(size for size, _ in ledger.at(scope.op, scope.dtype)) == scope.sizes
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.01, 0.5, 3.0, 20.0])
+def test_a_sweep_ends_at_its_deadline(budget: float) -> None:
+    machine = Machine(FAST)
+    sweep(scopes_of(EVERYTHING), machine, budget, quiet, clock=machine.clock)
+    assert machine.now <= budget + 0.3
+
+
+def test_every_op_comes_before_any_refinement() -> None:
+    machine = Machine(FAST)
+    scopes = scopes_of(EVERYTHING)
+    sweep(scopes, machine, 5.0, quiet, clock=machine.clock)
+    first = [cell for cell, _ in machine.asked[: len(scopes)]]
+    assert {(c.op, c.dtype) for c in first} == {(s.op, s.dtype) for s in scopes}
+    assert all(c.size in s.coarse for c, s in zip(first, scopes, strict=True))
+
+
+def test_where_the_winner_changes_is_found_before_the_rest() -> None:
+    machine = Machine({"a": lambda size: 1e-9 * size, "b": lambda size: 1e-6})
+    (scope,) = scopes_of({"add": ("f32",)})
+    sweep([scope], machine, math.inf, quiet, clock=machine.clock)
+    order = [cell.size for cell, _ in machine.asked]
+    assert order[:3] == list(scope.coarse)
+    assert {512, 1024} <= set(order[: 3 + 4])
+
+
+def test_a_backend_far_behind_twice_is_left_alone_above() -> None:
+    machine = Machine({"a": lambda size: 1e-9 * size, "b": lambda size: 9e-9 * size})
+    (scope,) = scopes_of({"add": ("f32",)})
+    ledger = sweep([scope], machine, math.inf, quiet, clock=machine.clock)
+    largest = dict(ledger.at("add", "f32"))[scope.sizes[-1]]
+    assert largest["b"].state is State.SKIPPED and largest["a"].state is State.MEASURED
+    assert machine.asked[2] == (Cell("add", "f32", 1 << 20), ("a",))
+
+
+def test_no_call_takes_too_long() -> None:
+    slow = {"a": lambda size: 1e-6 * size, "b": lambda size: 1e-10 * size**3}
+    machine = Machine(slow)
+    scopes = scopes_of({"add": ("f32",), "matmul": ("f32",)})
+    sweep(scopes, machine, math.inf, quiet, clock=machine.clock)
+    for cell, names in machine.asked:
+        if cell.op == "matmul":
+            assert max(machine.seconds[name](cell.size) for name in names) <= LONGEST_CALL_S
+        else:
+            assert "a" not in names or cell.size * 1e-6 <= LONGEST_CALL_S
+
+
+def test_the_largest_size_can_be_chosen() -> None:
+    for scope in scopes_of(EVERYTHING, 100):
+        assert scope.sizes[-1] == 64
+        assert not scope.whole
+        assert scope.coarse
+    assert scopes_of({"matmul": ("f32",)}, 4096)[0].whole
+
+
+def test_what_is_known_is_not_measured_again() -> None:
+    machine = Machine(FAST)
+    scopes = scopes_of({"add": ("f32",)})
+    known = sweep(scopes, machine, 0.05, quiet, clock=machine.clock)
+    before = len(machine.asked)
+    sweep(scopes, machine, math.inf, quiet, clock=machine.clock, ledger=known)
+    assert len(machine.asked) == len(scopes[0].sizes)
+    assert 0 < before < len(scopes[0].sizes)
+
+
+@pytest.mark.parametrize("disturbed", [1 << 8, 1 << 14, 1 << 20])
+def test_a_disturbed_measurement_is_repeated(disturbed: int) -> None:
+    machine = Machine(FAST)
+    calm, machine.seconds = machine.seconds["a"], dict(machine.seconds)
+    seen: list[int] = []
+
+    def disturbed_once(size: int) -> float:
+        seen.append(size)
+        return calm(size) * (100 if size == disturbed and seen.count(size) == 1 else 1)
+
+    machine.seconds["a"] = disturbed_once
+    (scope,) = scopes_of({"add": ("f32",)})
+    ledger = sweep([scope], machine, math.inf, quiet, clock=machine.clock)
+    for size, times in ledger.times("add", "f32"):
+        assert times["a"] == pytest.approx(calm(size) * 1e6)
+    asked = [cell.size for cell, _ in machine.asked]
+    assert asked.count(disturbed) == 2
+    assert all(asked.count(size) <= 2 for size in scope.sizes)
+
+
+def test_progress_says_what_is_left() -> None:
+    machine = Machine(FAST)
+    heard: list[Moment] = []
+    sweep(scopes_of({"add": ("f32",)}), machine, 60.0, heard.append, clock=machine.clock)
+    assert [m.done for m in heard] == list(range(len(heard)))
+    assert all(0 <= m.left_s <= 60 for m in heard)
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+MOMENT = Moment(Cell("matmul", "f32", 64), 3, 10, 75.2)
+
+
+def test_progress_as_lines_where_there_is_no_terminal() -> None:
+    stream = io.StringIO()
+    with progress(stream, quiet=False) as report:
+        report(MOMENT)
+        report(MOMENT)
+    assert stream.getvalue() == "measured 3 of 10, 1:15 left, now matmul[f32] 64\n"
+
+
+def test_progress_as_a_bar_on_a_terminal() -> None:
+    stream = Terminal()
+    with progress(stream, quiet=False) as report:
+        report(MOMENT)
+    assert "3 of 10, 1:15 left" in stream.getvalue()
+
+
+def test_progress_can_be_quiet() -> None:
+    stream = Terminal()
+    with progress(stream, quiet=True) as report:
+        report(MOMENT)
+    assert stream.getvalue() == ""
+
+
+def test_the_table_marks_the_fastest_and_says_why_others_have_no_time() -> None:
+    ledger = Ledger()
+    ledger.note(
+        Cell("add", "f32", 8),
+        {
+            "quick": Outcome(State.MEASURED, 1.25),
+            "other": Outcome(State.MEASURED, 1500.0),
+            "wrong": Outcome(State.WRONG, reason="3 of 8 elements are wrong"),
+            "picky": Outcome(State.REFUSED, reason="integers only"),
+            "slow": Outcome(State.SKIPPED, reason="far behind"),
+        },
+    )
+    names = ("quick", "other", "wrong", "picky", "slow", "late")
+    lines = medians_table(ledger, scopes_of({"add": ("f32",)}), names).splitlines()
+    assert lines[2].split() == ["add[f32]", "8", "1.2*", "1500", "wrong", "-", "slow"]
+    assert lines[3] == "disqualified: wrong, add[f32], size 8: 3 of 8 elements are wrong"
