@@ -49,8 +49,7 @@ def _compile(build: Callable[[int], Any], sizes: Sequence[int], name: str, bench
         del executable
         us = statistics.median(seconds) * 1e6
         per_node[nodes] = us / nodes
-        row.facts[f"{nodes} nodes [ms]"] = us / 1e3
-        row.facts[f"{nodes} nodes [us a node]"] = us / nodes
+        row.facts[f"us a node, {nodes}"] = us / nodes
         row.timings.append(
             Timing(f"{nodes} nodes", us, min(seconds) * 1e6, max(seconds) * 1e6, len(seconds), 1)
         )

@@ -29,7 +29,7 @@ __all__ = ["CASES"]
 Array = np.ndarray[Any, Any]
 
 UNIT = "np.add, 8 elements"
-_BRIEF = Schedule(budget_s=2.5, sample_s=0.01, rounds=(15, 41))
+_BRIEF = Schedule(budget_s=1.5, sample_s=0.01, rounds=(15, 41))
 
 RUNS = "A compiled graph of 1000 nodes of 8 f32, DEFAULT.soft"
 DEFINES = "Defining a node, shapes equal"

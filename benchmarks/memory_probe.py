@@ -26,19 +26,20 @@ EXTENT = 2048
 _STATUS = Path("/proc/self/status")
 
 
-def _chain(x: Any, w: Any, bias: Any, tanh: Callable[[Any], Any]) -> tuple[Any, int]:
+def _chain(skips: bool, x: Any, w: Any, bias: Any, tanh: Callable[[Any], Any]) -> tuple[Any, int]:
     """Return 30 steps over x, and the most values alive at once.
 
-    By turns: a product with w, a bias, tanh, a sum with the value three steps before, a number.
-    A step's operands and its result are alive together; x, w and bias are inputs and not counted.
+    By turns: a product with w, a bias, tanh, a number (or, with skips, the sum with the value
+    three steps before), a number. A step's operands and its result are alive together; x, w and
+    bias are inputs and not counted.
     """
     values: list[Any] = [x]
     reads: list[tuple[int, ...]] = [()]
     for step in range(STEPS):
         last = len(values) - 1
         kind = step % 5
-        other = last - 3 if kind == 3 else last
-        values.append(_step(kind, values[last], values[other], w, bias, tanh))
+        other = last - 3 if skips and kind == 3 else last
+        values.append(_step(kind, values[last], values[other] if skips else 0.25, w, bias, tanh))
         reads.append((last, other))
     last_read = {}
     for number, sources in enumerate(reads):
@@ -101,23 +102,26 @@ class _Resident:
 
 
 def _status_bytes(key: str) -> int:
+    if not _STATUS.exists():
+        return 0
     for line in _STATUS.read_text(encoding="ascii").splitlines():
         if line.startswith(key + ":"):
             return int(line.split()[1]) * 1024
     return 0
 
 
-def main(way: str, meter: str) -> int:
-    """Measure one way ("compile" or "evaluate") with one meter and print what was found."""
+def main(chain: str, way: str) -> int:
+    """Measure a chain ("plain" or "skips") in one way ("compile" or "evaluate"); print JSON."""
+    skips = chain == "skips"
     rng = np.random.default_rng(5)
     x = rng.standard_normal((EXTENT, EXTENT), np.float32)
     w = rng.standard_normal((EXTENT, EXTENT), np.float32) / np.float32(EXTENT**0.5)
     bias = rng.standard_normal(EXTENT, np.float32)
-    reference, most = _chain(x.astype(np.float64), w.astype(np.float64), bias, np.tanh)
+    reference, most = _chain(skips, x.astype(np.float64), w.astype(np.float64), bias, np.tanh)
     _warm_up(w)
     leaves = [sc.asarray(value) for value in (x, w, bias)]
-    with _Tracemalloc() if meter == "tracemalloc" else _Resident() as found:
-        graph, _ = _chain(leaves[0], leaves[1], leaves[2], sc.tanh)
+    with _Tracemalloc() as allocated, _Resident() as resident:
+        graph, _ = _chain(skips, leaves[0], leaves[1], leaves[2], sc.tanh)
         result = sc.compile(graph, "default").run() if way == "compile" else graph.evaluate()
     out = np.asarray(graph.data if result is None else result.data)
     print(
@@ -125,7 +129,8 @@ def main(way: str, meter: str) -> int:
             {
                 "input_bytes": x.nbytes + w.nbytes + bias.nbytes,
                 "alive_bytes": most * x.nbytes,
-                "peak_bytes": found.peak,
+                "allocated": allocated.peak,
+                "resident": resident.peak if _STATUS.exists() else None,
                 "error": compare(out, reference).error,
                 "allowed": tolerance("f32", EXTENT, STEPS),
             }

@@ -6,8 +6,7 @@ from softcuda.functions import *  # noqa: F403
 from softcuda.generator import Generator, default_generator, seed
 from softcuda.running import compile, explain
 from softcuda.tensor import Tensor
-
-__version__ = "0.1.0"
+from softcuda.version import __version__ as __version__
 
 __all__ = [
     "DType",

@@ -11,7 +11,9 @@ __all__ = [
     "AxisError",
     "BackendError",
     "BackendRefused",
+    "CacheMiss",
     "ClosedError",
+    "CompileError",
     "ConfigError",
     "DTypeError",
     "DeviceLost",
@@ -24,6 +26,7 @@ __all__ = [
     "IntegerPowerError",
     "NoDeviceError",
     "NumberRangeError",
+    "NvrtcNotFound",
     "PoolExhausted",
     "ShapeError",
     "SoftCudaError",
@@ -137,6 +140,18 @@ class DeviceLost(DriverError):
 
 class ForkedProcessError(SoftCudaError, RuntimeError):
     """Use of CUDA in a child forked after CUDA was initialised; the start method spawn works."""
+
+
+class NvrtcNotFound(BackendError):
+    """No NVRTC that softcuda can use: absent, or its headers are."""
+
+
+class CompileError(SoftCudaError, RuntimeError):
+    """A kernel that cannot be compiled; shows the source lines, options and the saved source."""
+
+
+class CacheMiss(SoftCudaError, RuntimeError):
+    """A kernel that is not in the compile cache while SOFTCUDA_JIT=off forbids compiling it."""
 
 
 class PoolExhausted(SoftCudaError, MemoryError):

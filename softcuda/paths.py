@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from softcuda.errors import ConfigError
-from softcuda.knobs import config_home
+from softcuda.knobs import user_home
 
-__all__ = ["CONFIG_NAME", "DEFAULT_NAME", "packaged_folder", "user_config_folder"]
+__all__ = ["CONFIG_NAME", "DEFAULT_NAME", "packaged_folder", "user_cache_folder", "user_config_folder"]
 
 CONFIG_NAME: Final = "CONFIG.soft"
 DEFAULT_NAME: Final = "DEFAULT.soft"
@@ -39,12 +39,28 @@ def packaged_folder(name: str) -> Path:
 def user_config_folder() -> Path | None:
     """Return the folder of the user's own profile, or None where there is no home."""
     if sys.platform == "win32":
-        roaming = config_home("APPDATA")
+        roaming = user_home("APPDATA")
         return Path(roaming) / "softcuda" if roaming else None
     home = os.path.expanduser("~")
     if home == "~":
         return None
     if sys.platform == "darwin":
         return Path(home) / "Library" / "Application Support" / "softcuda"
-    base = config_home("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    base = user_home("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     return Path(base) / "softcuda"
+
+
+def user_cache_folder() -> Path | None:
+    """Return the folder of compiled kernels in the user's caches, or None where there is no home."""
+    if sys.platform == "win32":
+        local = user_home("LOCALAPPDATA")
+        return Path(local) / "softcuda" / "cache" if local else None
+    home = os.path.expanduser("~")
+    base = user_home("XDG_CACHE_HOME")
+    if sys.platform != "darwin" and base:
+        return Path(base) / "softcuda"
+    if home == "~":
+        return None
+    if sys.platform == "darwin":
+        return Path(home) / "Library" / "Caches" / "softcuda"
+    return Path(home) / ".cache" / "softcuda"

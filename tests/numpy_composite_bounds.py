@@ -35,12 +35,14 @@ def _normed(params: Any, values: list[Array], errors: list[Array]) -> Bound:
     value = layer_norm(values, params)
     axes = tuple(range(x.ndim - params.axes_count, x.ndim))
     count = max(math.prod(x.shape[axis] for axis in axes), 1)
-    deviation = np.sqrt(np.var(x, axis=axes, keepdims=True) + value_of(params.eps))
+    centred = x - np.sum(x, axis=axes, keepdims=True) / count
+    variance = np.sum(centred * centred, axis=axes, keepdims=True) / count
+    deviation = np.sqrt(variance + value_of(params.eps))
     each = e + np.sum(e, axis=axes, keepdims=True) / count
-    normal = np.abs(x - np.mean(x, axis=axes, keepdims=True)) / deviation
+    normal = np.abs(centred) / deviation
     spread = np.sum(normal * each, axis=axes, keepdims=True) / count
     grown = (each + normal * spread) / deviation
-    top = np.sqrt(np.mean(x * x, axis=axes, keepdims=True)) / deviation
+    top = np.sqrt(np.sum(x * x, axis=axes, keepdims=True) / count) / deviation
     scale = normal + np.where(np.isfinite(top), top, 0.0)
     beside, slack = values[1:], errors[1:]
     if params.has_weight:

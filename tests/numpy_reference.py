@@ -202,7 +202,7 @@ def _mean(x: Array, params: Any) -> Array:
 
 def _pad(inputs: Sequence[Array], p: Any) -> Array:
     widths = list(zip(p.before, p.after, strict=True))
-    return np.pad(inputs[0], widths, constant_values=value_of(p.value))
+    return inputs[0] if not widths else np.pad(inputs[0], widths, constant_values=value_of(p.value))
 
 
 def _gather(inputs: Sequence[Array], p: Any) -> Array:

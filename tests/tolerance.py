@@ -17,12 +17,13 @@ EPSILON = {f16: 2.0**-10, bf16: 2.0**-7, f32: 2.0**-23, f64: 2.0**-52}
 SMALLEST = {f16: 2.0**-24, bf16: 2.0**-133, f32: 2.0**-149, f64: 2.0**-1074}
 
 # Ops whose result is one correctly rounded operation on the operands, or none.
-EXACT = frozenset(
-    "neg abs sign square relu conj floor ceil round sqrt reciprocal copy cast add sub mul div "
-    "floor_divide remainder minimum maximum where clip multiply_add min max concat stack pad tril "
-    "triu take gather full eye isnan isinf isfinite logical_not eq ne lt le gt ge logical_and "
-    "logical_or logical_xor any all argmin argmax one_hot outer".split()
-)
+EXACT_NAMES = """
+    neg abs sign square relu conj floor ceil round sqrt reciprocal copy cast add sub mul div
+    floor_divide remainder minimum maximum where clip min max concat stack pad tril triu
+    take gather full eye isnan isinf isfinite logical_not eq ne lt le gt ge logical_and
+    logical_or logical_xor any all argmin argmax one_hot outer
+"""
+EXACT = frozenset(EXACT_NAMES.split())
 # Steps of rounding in the compute dtype, for what is neither exact nor a sum.
 STEPS = {
     "multiply_add": 1.0,
@@ -56,7 +57,7 @@ def tolerance(dtype: DType, k_extent: int = 1, op: str = "add") -> float:
         return 0.0
     rounding = EPSILON[dtype] * (0.5 + 2.0**-10)
     unit = EPSILON[compute_dtype(dtype)]
-    if op in EXACT and op not in STEPS:
+    if op in EXACT:
         return rounding
     if op == "matmul":
         return rounding + unit * (2 * math.sqrt(k_extent) + 2)

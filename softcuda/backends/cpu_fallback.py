@@ -17,7 +17,7 @@ from softcuda.backends.host.elementwise import ELEMENTWISE
 from softcuda.backends.host.mapped import bind_elementwise
 from softcuda.backends.host.packed import TileLimits
 from softcuda.backends.host.products import Method, Product
-from softcuda.backends.host.reductions import REDUCTIONS, bind_reduction
+from softcuda.backends.host.reductions import REDUCTIONS, bind_reduce
 from softcuda.backends.steps import Operand, Step, Unit, Verdict
 from softcuda.dtype import DType, f64, i64
 from softcuda.errors import BackendError
@@ -163,7 +163,7 @@ _BINDERS: Final[Mapping[str, Binder]] = MappingProxyType(
     {
         **dict.fromkeys(ELEMENTWISE, _bind_elementwise),
         "cast": _bind_cast,
-        **dict.fromkeys(REDUCTIONS, _reducing(bind_reduction)),
+        **dict.fromkeys(REDUCTIONS, _reducing(bind_reduce)),
         "argmin": _reducing(positions.bind_argument),
         "argmax": _reducing(positions.bind_argument),
         "cumsum": _along(positions.bind_cumsum),

@@ -86,7 +86,8 @@ def bind(
     if step.kernel == "reduce":
         return bind_reduction(step.chain, step.inputs, inputs, outputs[0])
     if step.kernel == "rows":
-        return bind_rows(step.chain[-1], inputs, outputs[0])
+        micro = step.chain[-1]  # an operand that is read twice stands once in inputs
+        return bind_rows(micro, [inputs[source] for source in micro.sources], outputs[0])
     raise BackendError(
         f"cpu_fused has no kernel {step.kernel!r}; it has chain, reduce, rows; compile the graph "
         "again with this version"

@@ -49,15 +49,12 @@ _D = c_uint64  # CUdeviceptr, cuuint64_t
 _H = c_void_p  # a handle
 _P = c_void_p  # an address in the host's memory
 _S = c_char_p
-_IR, _UR, _NR, _DR, _FR, _HR = map(POINTER, (_I, _U, _N, _D, _F, _H))
-_COPY2D, _COPY3D, _FILL, _KERNEL = map(
-    POINTER,
-    (CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v2),
-)
-_CONFIG, _ATTRIBUTE, _EDGE, _MAP, _UUID = map(
-    POINTER,
-    (CUlaunchConfig, CUlaunchAttributeValue, CUgraphEdgeData, CUtensorMap, CUuuid),
-)
+_IR, _UR, _NR, _DR = POINTER(_I), POINTER(_U), POINTER(_N), POINTER(_D)
+_FR, _HR = POINTER(_F), POINTER(_H)
+_COPY2D, _COPY3D = POINTER(CUDA_MEMCPY2D), POINTER(CUDA_MEMCPY3D)
+_FILL, _KERNEL = POINTER(CUDA_MEMSET_NODE_PARAMS), POINTER(CUDA_KERNEL_NODE_PARAMS_v2)
+_CONFIG, _ATTRIBUTE = POINTER(CUlaunchConfig), POINTER(CUlaunchAttributeValue)
+_EDGE, _MAP, _UUID = POINTER(CUgraphEdgeData), POINTER(CUtensorMap), POINTER(CUuuid)
 
 # fmt: off
 PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
@@ -74,7 +71,7 @@ PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
     # --- Primary context, current context ---
     "cuDevicePrimaryCtxRetain": (_HR, _I),  # CUcontext *pctx, CUdevice dev
     "cuDevicePrimaryCtxRelease_v2": (_I,),  # CUdevice dev
-    "cuCtxGetCurrent": (_HR,),  # CUcontext *pctx
+    "cuCtxGetCurrent": (_P,),  # CUcontext *pctx; an address, since it is asked at every entry
     "cuCtxPushCurrent_v2": (_H,),  # CUcontext ctx
     "cuCtxPopCurrent_v2": (_HR,),  # CUcontext *pctx
     "cuCtxSynchronize": (),  # void

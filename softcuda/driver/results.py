@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 __all__ = [
     "DEINITIALIZED",
     "HINTS",
+    "INVALID_VALUE",
     "NOT_INITIALIZED",
     "NOT_READY",
     "NO_DEVICE",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 SUCCESS: Final = 0
+INVALID_VALUE: Final = 1
 OUT_OF_MEMORY: Final = 2
 NOT_INITIALIZED: Final = 3
 DEINITIALIZED: Final = 4
@@ -117,8 +119,8 @@ _TABLE: Final = """
 802 CUDA_ERROR_SYSTEM_NOT_READY system not yet initialized
 803 CUDA_ERROR_SYSTEM_DRIVER_MISMATCH kernel driver and CUDA driver library do not fit together
 804 CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE forward compatibility is not supported on this device
-805 CUDA_ERROR_MPS_CONNECTION_FAILED MPS client failed to connect to the MPS control daemon or server
-806 CUDA_ERROR_MPS_RPC_FAILURE the remote procedual call between MPS server and client failed
+805 CUDA_ERROR_MPS_CONNECTION_FAILED the MPS client failed to connect to the MPS daemon or server
+806 CUDA_ERROR_MPS_RPC_FAILURE the remote procedure call between MPS server and client failed
 807 CUDA_ERROR_MPS_SERVER_NOT_READY MPS server is not ready to accept new MPS client requests
 808 CUDA_ERROR_MPS_MAX_CLIENTS_REACHED the hardware resources for MPS clients are exhausted
 809 CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED the hardware resources for MPS connections are exhausted
@@ -132,12 +134,12 @@ _TABLE: Final = """
 904 CUDA_ERROR_STREAM_CAPTURE_UNJOINED capturing stream has unjoined work
 905 CUDA_ERROR_STREAM_CAPTURE_ISOLATION dependency created on uncaptured work in another stream
 906 CUDA_ERROR_STREAM_CAPTURE_IMPLICIT the legacy stream would depend on a capturing blocking stream
-907 CUDA_ERROR_CAPTURED_EVENT operation not permitted on an event last recorded in a capturing stream
+907 CUDA_ERROR_CAPTURED_EVENT operation not permitted on an event recorded in a capture
 908 CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD a thread-local capture was ended by another thread
 909 CUDA_ERROR_TIMEOUT wait operation timed out
-910 CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE the graph update has changes that an instantiated graph bars
+910 CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE the update changes what an instantiated graph fixes
 911 CUDA_ERROR_EXTERNAL_DEVICE an async error has occurred in an external entity outside of CUDA
-912 CUDA_ERROR_INVALID_CLUSTER_SIZE a kernel launch error has occurred due to cluster misconfiguration
+912 CUDA_ERROR_INVALID_CLUSTER_SIZE the cluster of the launch is misconfigured
 913 CUDA_ERROR_FUNCTION_NOT_LOADED the function handle is not loaded
 914 CUDA_ERROR_INVALID_RESOURCE_TYPE the resources are of a type that the operation does not take
 915 CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION the resources are insufficient or do not apply

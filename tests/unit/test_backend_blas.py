@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
-
 import numpy as np
 import pytest
 from host_equations import operands, params_of
@@ -90,19 +87,14 @@ def test_private_labels_are_summed_before_the_product() -> None:
     assert_close(out, expected, f32, "matmul", k_extent=6, scale=scale)
 
 
-def test_strided_operands_keep_the_speed_of_blas() -> None:
-    size = 512
-    dense = sample(f32, (size, size))
-    apart = sample(f32, (size, size, 2))[:, :, 0]
-
-    def seconds(a: Any) -> float:
-        calls, _ = calls_of(cpu_blas, "matmul", [a, dense], params_of("mk,kn->mn"))
-        best = []
-        for _ in range(5):
-            start = time.perf_counter()
-            for function, args in calls:
-                function(*args)
-            best.append(time.perf_counter() - start)
-        return min(best)
-
-    assert seconds(apart) < 10 * seconds(dense)  # NumPy's loop without BLAS: 50 times
+@pytest.mark.parametrize("kind", [1, 4])
+def test_what_blas_cannot_read_goes_through_scratch(kind: int) -> None:
+    inputs = operands("mk,kn->mn", "m50 k60 n40", f32, f32, kind)
+    params = params_of("mk,kn->mn")
+    [step] = steps_of(cpu_blas, "matmul", inputs, params)
+    assert step.kernel == "matmul_packed"
+    assert step.scratch_bytes == 4 * (50 * 60 + 60 * 40 + 50 * 40)
+    assert not any(
+        isinstance(function, np.ufunc)
+        for function, _ in calls_of(cpu_blas, "matmul", inputs, params)[0]
+    )

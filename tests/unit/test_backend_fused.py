@@ -23,8 +23,9 @@ from chain_cases import (
 
 from softcuda import backends
 from softcuda.backends import cpu_fused
+from softcuda.backends.host import chain_rows
 from softcuda.backends.host.chain_rows import bind_rows
-from softcuda.dtype import DTYPES, f16, f32, f64
+from softcuda.dtype import DTYPES, f16, f32, f64, i64
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS, Kind
@@ -143,3 +144,22 @@ def test_layer_norm_rows(weight, bias):
         for elems in (1, 25, 10_000):
             found, expected = rows_of("layer_norm", arrays, params, block_elems=elems, threads=2)
             close(found, expected, f64, "layer_norm", arrays[0])
+
+
+def test_rows_longer_than_a_block(monkeypatch):
+    monkeypatch.setattr(chain_rows, "LARGEST_BLOCK", 100)
+    array = array_of(np.random.default_rng(5), (3, 1000), f32)
+    for name in ("softmax", "log_softmax"):
+        found, expected = rows_of(name, [array], Softmax(1))
+        close(found, expected, f32, name, array)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_rows_of_integers_and_of_infinities(name):
+    numbers = array_of(np.random.default_rng(6), (9, 20), i64)
+    found, expected = rows_of(name, [numbers], Softmax(0), threads=2)
+    close(found, expected, f32, name, numbers)
+    low = np.full((2, 3), -np.inf, np.float32)
+    found, expected = rows_of(name, [low], Softmax(1))
+    assert np.isnan(found).all()
+    assert np.isnan(expected).all()

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2] / "softcuda"
 # Floor by floor, the folders and top modules that live there; "" is softcuda/__init__.py, which
 # gathers the public names of the floors below it.
 FLOORS = (
-    ("errors", "dtype", "knobs", "paths"),
+    ("errors", "dtype", "knobs", "paths", "version"),
     ("driver", "nvrtc", "contraction"),
-    ("graph", "target"),
+    ("graph", "target", "kernelspec"),
     ("profile", "pool", "loader", "autograd"),
     ("backends",),
     ("compiler",),

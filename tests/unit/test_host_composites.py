@@ -21,8 +21,9 @@ NAN, INF = math.nan, math.inf
 def shares(x: Array, axis: int) -> Array:
     if not x.size:
         return x
-    powers = np.exp(x - x.max(axis, keepdims=True))
-    return np.asarray(powers / powers.sum(axis, keepdims=True))
+    last = np.ascontiguousarray(np.moveaxis(x, axis, -1))  # where NumPy adds in pairs
+    powers = np.exp(last - last.max(-1, keepdims=True))
+    return np.moveaxis(powers / powers.sum(-1, keepdims=True), -1, axis)
 
 
 def check_softmax(array: Array, axis: int) -> None:

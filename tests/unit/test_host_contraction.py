@@ -66,16 +66,13 @@ def check(backend: Any, subscripts: str, inputs: list[Array]) -> None:
     dtype = line.dtype
     common = [x.astype(dtype.numpy) for x in inputs]
     wide = [x.astype(np.float64 if dtype.is_float else np.int64) for x in common]
-    labels = subscripts.split("->")[0].split(",")
+    labels = subscripts.partition("->")[0].split(",")
     stretched = stretch(labels, wide)
     expected = np.einsum(subscripts, *stretched)
     scale = np.einsum(subscripts, *map(np.abs, stretched)) if dtype.is_float else 0.0
-    terms = math.prod(
-        max(
-            d for word, x in zip(labels, wide, strict=True) for y, d in zip(word, x.shape) if y == k
-        )
-        for k in set("".join(labels)) - set(subscripts.split("->")[1])
-    )
+    summed = set("".join(labels)) - set(subscripts.split("->")[1])
+    extents = dict(zip("".join(labels), sum((x.shape for x in stretched), ()), strict=True))
+    terms = math.prod(extents[label] for label in summed)
     if not dtype.is_float:
         expected = expected.astype(dtype.numpy)
     result = run("matmul", *inputs, params=params, backend=backend)

@@ -82,7 +82,7 @@ def edges(dtype: DType) -> Array:
     limits = [2.0**k for k in (31, 63, 15, 16, 127, 128, -14, -24, -25, -126, -133, -134, -149)]
     steps = [1.0, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-8 + 2.0**-30, 1 + 2.0**-8 - 2.0**-30]
     steps += [1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-40, 1.5, 1 - 2.0**-24, 1 - 2.0**-53, 0.75]
-    numbers = np.multiply.outer(limits + [1.0, 3.0, 2.0**-140], steps).ravel()
+    numbers = np.multiply.outer([*limits, 1.0, 3.0, 2.0**-140], steps).ravel()
     special = [0.0, INF, NAN, 65504.0, 65519.99, 65520.0, 2147483647.0, 2147483648.5, 0.49, 1.99]
     half = np.concatenate([numbers, special])
     with np.errstate(all="ignore"):

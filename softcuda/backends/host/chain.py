@@ -15,7 +15,7 @@ import numpy as np
 
 from softcuda import knobs
 from softcuda.backends.host.chain_program import build_program
-from softcuda.backends.host.chain_slots import FULL, Program
+from softcuda.backends.host.chain_slots import FULL, MicroProgram
 from softcuda.backends.host.chain_space import fuse_axes, pieces
 from softcuda.backends.host.workers import ALIGNMENT, SHARED, Workers, aligned_bytes
 from softcuda.backends.steps import Micro, Operand
@@ -52,7 +52,7 @@ def chain_scratch_bytes(chain: Sequence[Micro], inputs: Sequence[Operand]) -> in
     return slot_bytes(program, elems)
 
 
-def slot_bytes(program: Program, elems: int) -> int:
+def slot_bytes(program: MicroProgram, elems: int) -> int:
     """Return the bytes of all scratch slots for blocks of `elems` elements."""
     return sum(_slot_size(itemsize, elems) for itemsize in program.slot_itemsizes)
 
@@ -62,7 +62,7 @@ def _slot_size(itemsize: int, elems: int) -> int:
 
 
 def environment(
-    program: Program, shape: Dims, externals: Sequence[Dims], elems: int, scratch: Array
+    program: MicroProgram, shape: Dims, externals: Sequence[Dims], elems: int, scratch: Array
 ) -> list[Any]:
     """Return the registers for blocks of one shape; those of externals and output are None.
 
@@ -136,7 +136,7 @@ def bind_chain(
     ]
 
 
-def _block_elems(program: Program) -> int:
+def _block_elems(program: MicroProgram) -> int:
     """Return the elements of a block: as many as the slots' share of the cache lets be."""
     itemsizes = sum(program.slot_itemsizes)
     if not itemsizes and len(program.instructions) == 1:
@@ -155,7 +155,7 @@ class _Blocks:
 
     def __init__(
         self,
-        program: Program,
+        program: MicroProgram,
         dims: Dims,
         arrays: tuple[Array, ...],
         elems: int,

@@ -12,8 +12,8 @@ from softcuda.backends.host.chain_states import (
     Argument,
     Block,
     Fold,
+    Partial,
     Reducer,
-    State,
     Sum,
     floats,
 )
@@ -59,7 +59,8 @@ class Moments:
         self.correction = correction
         self.root = root
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
+        """Return count, mean and squared deviations of the block."""
         block = floats(block)
         state = self._measured(block)
         if block.values.dtype == _F32:
@@ -68,7 +69,7 @@ class Moments:
                 state = self._measured(_wide_block(block))
         return state
 
-    def _measured(self, block: Block) -> State:
+    def _measured(self, block: Block) -> Partial:
         x, count = block.values, _count(block)
         mean = np.divide(sum_axes(x, block.axes), count)
         centre = mean.astype(x.dtype)
@@ -77,7 +78,8 @@ class Moments:
         squares = np.asarray(squares - np.square(mean - centre) * count)
         return (np.asarray(float(count)), np.asarray(mean), squares)
 
-    def merge(self, before: State, after: State) -> State:
+    def merge(self, before: Partial, after: Partial) -> Partial:
+        """Return those of both together."""
         (n, mean, squares), (m, other, more) = before, after
         total = n + m
         apart = other - mean
@@ -87,7 +89,8 @@ class Moments:
             np.asarray(squares + more + apart * apart * (n * m / total)),
         )
 
-    def finish(self, state: State, count: int) -> Array:
+    def finish(self, state: Partial, count: int) -> Array:
+        """Return the variance or its root."""
         variance = np.divide(np.maximum(state[2], 0.0), max(count - self.correction, 0.0))
         return np.asarray(np.sqrt(variance) if self.root else variance)
 
@@ -105,7 +108,8 @@ class PowerNorm:
     def __init__(self, order: float) -> None:
         self.order = order
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
+        """Return the sums of |x|^p of the block."""
         block = floats(block)
         x = block.values
         if self.order == 0:
@@ -120,10 +124,12 @@ class PowerNorm:
             return (squares,)
         return (sum_axes(np.square(x, dtype=_F64), block.axes),)
 
-    def merge(self, before: State, after: State) -> State:
+    def merge(self, before: Partial, after: Partial) -> Partial:
+        """Return the sums of both."""
         return (np.asarray(before[0] + after[0]),)
 
-    def finish(self, state: State, count: int) -> Array:
+    def finish(self, state: Partial, count: int) -> Array:
+        """Return the root of order p of the sums."""
         if self.order in (0, 1):
             return state[0]
         return np.asarray(np.sqrt(state[0]) if self.order == 2 else state[0] ** (1 / self.order))
@@ -134,7 +140,8 @@ class ExtremeNorm(Fold):
 
     needs_scratch = True
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
+        """Return the extremes of |x| of the block."""
         block = floats(block)
         return (fold_axis(self.ufunc, np.absolute(block.values, block.scratch), block.axes, None),)
 
@@ -145,7 +152,8 @@ class LogSumExp:
     needs_scratch = True
     cost_ns = 1.0
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
+        """Return the shift and the sum of exp(x - shift) of the block."""
         block = floats(block)
         x = block.values
         top = fold_axis(np.maximum, x, block.axes, None)
@@ -157,13 +165,15 @@ class LogSumExp:
         np.exp(powers, powers)
         return (top.astype(_F64), sum_axes(powers, block.axes))
 
-    def merge(self, before: State, after: State) -> State:
+    def merge(self, before: Partial, after: Partial) -> Partial:
+        """Return the larger shift and the sum for it."""
         (a, total), (b, more) = before, after
         top = np.maximum(a, b)
         shift = np.where(np.isneginf(top), 0.0, top)
         return (top, np.asarray(total * np.exp(a - shift) + more * np.exp(b - shift)))
 
-    def finish(self, state: State, count: int) -> Array:
+    def finish(self, state: Partial, count: int) -> Array:
+        """Return shift + log(sum)."""
         shift = np.where(np.isneginf(state[0]), 0.0, state[0])
         return np.asarray(shift + np.log(state[1]))
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcuda.backends.host.chain_slots import FULL, PlannedCall, Program, Value, give_slots
+from softcuda.backends.host.chain_slots import FULL, MicroProgram, PlannedCall, Value, give_slots
 from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.elementwise import function_for
 from softcuda.backends.steps import Micro, Operand
@@ -132,7 +132,9 @@ def _runs_backwards(operand: Operand) -> bool:
     return any(s < 0 and d > 1 for d, s in zip(operand.dims, operand.strides, strict=True))
 
 
-def build_program(chain: Sequence[Micro], inputs: Sequence[Operand], out: DType | None) -> Program:
+def build_program(
+    chain: Sequence[Micro], inputs: Sequence[Operand], out: DType | None
+) -> MicroProgram:
     """Return the program of elementwise ops.
 
     Args:

@@ -16,9 +16,10 @@ import numpy as np
 from softcuda.backends.host.chain import environment, slot_bytes, threads_for
 from softcuda.backends.host.chain_moments import reducer_for
 from softcuda.backends.host.chain_program import build_program
-from softcuda.backends.host.chain_slots import Program
+from softcuda.backends.host.chain_slots import MicroProgram
+from softcuda.backends.host.chain_small import bind_small
 from softcuda.backends.host.chain_space import Space, fuse_axes, pieces
-from softcuda.backends.host.chain_states import Block, Reducer, State
+from softcuda.backends.host.chain_states import Block, Partial, Reducer
 from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.workers import SHARED, Workers
 from softcuda.backends.steps import Micro, Operand
@@ -31,7 +32,9 @@ Call = tuple[Any, tuple[Any, ...]]
 
 # Two-core Xeon, 2 MiB of second-level cache a core, (4096, 4096) f32: sum, mean and max of all,
 # of rows and of columns.
-TILE_ELEMS = 65536
+TILE_ELEMS = 131072  # after a chain
+ALONE_TILE_ELEMS = 196608  # of an operand as it is: fewer values compete for the cache
+SMALLEST_TILE_ELEMS = 65536
 READ_ONLY_TILE_ELEMS = 1 << 20  # where nothing of the tile is read twice
 NARROWEST_KEPT = 4096  # a run of kept elements inside a tile: long enough for vector loops
 REGIONS = 16  # runs of reduced tiles, where there are fewer than 8 kept tiles
@@ -98,6 +101,7 @@ def bind_reduction(
         workers: the team that they belong to.
     """
     last = chain[-1]
+    params: Any = last.params
     if out.size == 0:
         return []
     source = operands[last.sources[0]] if last.sources[0] >= 0 else chain[~last.sources[0]]
@@ -106,8 +110,11 @@ def bind_reduction(
         return [(out.fill, (value,))]
     if len(chain) == 1:
         operands, inputs = [operands[last.sources[0]]], [inputs[last.sources[0]]]
+        if tile_elems is None:
+            small = bind_small(last.op.name, inputs[0], out, params.axes, params.keepdims)
+            if small:
+                return small
     program = build_program(chain[:-1], operands, None)
-    params: Any = last.params
     axes: Dims = params.axes
     space = fuse_axes(source.dims, inputs, [axis in axes for axis in range(len(source.dims))])
     if not any(space.labels):  # only axes of extent 1, or none, are reduced
@@ -122,7 +129,7 @@ class _Reduction:
     """One reduction over the tiles of one space."""
 
     def __init__(
-        self, program: Program, last: Micro, space: Space, out: Array, workers: Workers
+        self, program: MicroProgram, last: Micro, space: Space, out: Array, workers: Workers
     ) -> None:
         self.program = program
         self.workers = workers
@@ -141,7 +148,8 @@ class _Reduction:
         once = not self.program.instructions and not self.reducer.needs_scratch
         if elems is None:
             share = math.prod(self.dims) // REGIONS
-            elems = max(TILE_ELEMS, min(share, READ_ONLY_TILE_ELEMS)) if once else TILE_ELEMS
+            largest = TILE_ELEMS if self.program.instructions else ALONE_TILE_ELEMS
+            elems = max(SMALLEST_TILE_ELEMS, min(share, READ_ONLY_TILE_ELEMS if once else largest))
         self.tile = tile_extents(self.dims, self.reduced, elems)
         self.counts = tuple(-(-d // t) for d, t in zip(self.dims, self.tile, strict=True))
         self.kept_tiles = math.prod(self.counts[axis] for axis in self.kept)
@@ -156,7 +164,7 @@ class _Reduction:
         cost = (self.program.cost_ns + self.reducer.cost_ns) * math.prod(self.dims)
         team = threads_for(cost, items) if threads is None else threads
         ready: list[dict[Dims, list[Any]]] = [{} for _ in range(max(team, 1))]
-        states: list[State | None] = [None] * items
+        states: list[Partial | None] = [None] * items
 
         def compute(worker: int, item: int) -> None:
             state = self._region(ready[worker], item)
@@ -169,14 +177,14 @@ class _Reduction:
         if self.regions == 1:
             return
         for tile in range(self.kept_tiles):
-            total: State | None = None
+            total: Partial | None = None
             for state in states[tile * self.regions : (tile + 1) * self.regions]:
                 if state is not None:
                     total = state if total is None else self.reducer.merge(total, state)
             if total is not None:
                 self._store(tile, total)
 
-    def _region(self, ready: dict[Dims, list[Any]], item: int) -> State:
+    def _region(self, ready: dict[Dims, list[Any]], item: int) -> Partial:
         tile, region = divmod(item, self.regions)
         first = self.reduced_tiles * region // self.regions
         stop = self.reduced_tiles * (region + 1) // self.regions
@@ -241,7 +249,7 @@ class _Reduction:
             return held
         return self.program.registers[place - self.program.externals - 1].dtype
 
-    def _store(self, tile: int, state: State) -> None:
+    def _store(self, tile: int, state: Partial) -> None:
         """Write the result of a kept tile, rounded once."""
         window = self._window(tile, 0)
         box: list[Any] = [

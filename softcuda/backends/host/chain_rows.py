@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -11,13 +11,16 @@ import numpy as np
 
 from softcuda.backends.host.chain import threads_for
 from softcuda.backends.host.chain_space import pieces
+from softcuda.backends.host.chain_sums import sum_axes
 from softcuda.backends.host.composites import (
     layer_norm_into,
     log_softmax_into,
     softmax_into,
 )
+from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.workers import SHARED, Workers
 from softcuda.backends.steps import Micro
+from softcuda.dtype import compute_dtype
 from softcuda.graph.params import Dims
 
 __all__ = ["ROW_OPS", "bind_rows"]
@@ -25,15 +28,15 @@ __all__ = ["ROW_OPS", "bind_rows"]
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
 
-ROW_OPS: Final[Mapping[str, Callable[..., None]]] = MappingProxyType(
-    {
-        "softmax": softmax_into,
-        "log_softmax": log_softmax_into,
-        "layer_norm": layer_norm_into,
-    }
+ROW_OPS: Final = frozenset(("softmax", "log_softmax", "layer_norm"))
+
+_IN_PIECES: Final[Mapping[str, Any]] = MappingProxyType(
+    {"softmax": softmax_into, "log_softmax": log_softmax_into}
 )
 
-BLOCK_ELEMS = 131072  # the functions walk a block in tiles of their own
+BLOCK_ELEMS = 98304
+NARROWEST = 512  # columns of a block whose rows do not lie along the last axis
+LARGEST_BLOCK = 1 << 22  # elements; longer rows are walked in pieces, by one thread
 ELEMENT_NS = 2.0
 
 
@@ -58,17 +61,23 @@ def bind_rows(
     """
     if out.size == 0:
         return []
-    function = ROW_OPS[micro.op.name]
     params: Any = micro.params
+    function: Any
+    arguments: tuple[Any, ...] = ()
     if micro.op.name == "layer_norm":
-        free = [axis < out.ndim - params.axes_count for axis in range(out.ndim)]
+        first = out.ndim - params.axes_count
+        tile = _row_tile(out.shape, [axis < first for axis in range(out.ndim)], block_elems)
+        function = layer_norm_into
+        arguments = tuple(inputs[1:])
     else:
-        free = [axis != params.axis for axis in range(out.ndim)]
-    tile = _row_tile(out.shape, free, block_elems)
+        tile = _row_tile(out.shape, [axis != params.axis for axis in range(out.ndim)], block_elems)
+        function = _Exponentials(micro, math.prod(tile), workers)
+        if math.prod(tile) > LARGEST_BLOCK:
+            function = _IN_PIECES[micro.op.name]
     if tile == out.shape:
-        return [(function, (*inputs, out, params))]
+        return [(function, (inputs[0], *arguments, out, params))]
     counts = [-(-d // t) for d, t in zip(out.shape, tile, strict=True)]
-    source, rest = inputs[0], inputs[1:]
+    source = inputs[0]
     items = math.prod(counts)
     cost = ELEMENT_NS * out.size
 
@@ -78,7 +87,7 @@ def bind_rows(
             item, place = divmod(item, count)
             box.append(slice(place * extent, (place + 1) * extent))
         at = tuple(reversed(box))
-        function(source[at], *rest, out[at], params)
+        function(source[at], *arguments, out[at], params)
 
     def run_blocks() -> None:
         workers.run(compute, items, threads_for(cost, items) if threads is None else threads)
@@ -90,8 +99,49 @@ def _row_tile(dims: Dims, free: Sequence[bool], elems: int) -> Dims:
     """Return extents of blocks: whole along the rows, about `elems` elements together."""
     tile = [1 if f else d for d, f in zip(dims, free, strict=True)]
     room = max(elems // math.prod(tile), 1)
+    if free[-1] and elems == BLOCK_ELEMS:
+        room = max(room, min(NARROWEST, LARGEST_BLOCK // math.prod(tile)))
     for axis in range(len(dims) - 1, -1, -1):
         if free[axis]:
             tile[axis] = pieces(dims[axis], room)
             room = max(room // tile[axis], 1)
     return tuple(tile)
+
+
+class _Exponentials:
+    """softmax and log_softmax of a block of rows, in f32 (f64 where the result is f64)."""
+
+    def __init__(self, micro: Micro, elems: int, workers: Workers) -> None:
+        self.logarithm = micro.op.name == "log_softmax"
+        self.dtype = compute_dtype(micro.dtype).numpy
+        self.elems = elems
+        self.workers = workers
+
+    def __call__(self, source: Array, out: Array, params: Any, /) -> None:
+        """Write exp(x - max x) / sum exp(x - max x) along params.axis, or its logarithm."""
+        axis: int = params.axis
+        step = -(-self.elems * self.dtype.itemsize // 64) * 64
+        scratch = self.workers.scratch(2 * step if self.logarithm else step)
+        work = self._window(scratch, 0, out.shape)
+        powers = self._window(scratch, step, out.shape) if self.logarithm else work
+        x = source
+        if source.dtype != self.dtype or min(source.strides) < 0:
+            convert(source, work)
+            x = work
+        top = np.maximum.reduce(x, axis=axis, keepdims=True)
+        np.subtract(x, top, work)
+        np.exp(work, powers)
+        combine: Any = np.subtract if self.logarithm else np.divide
+        total = np.expand_dims(sum_axes(powers, (axis,)), axis)
+        if self.logarithm:
+            total = np.log(total)
+        scale = total.astype(self.dtype)
+        if out.dtype == self.dtype:
+            combine(work, scale, out)
+        else:
+            combine(work, scale, work)
+            convert(work, out)
+
+    def _window(self, scratch: Array, start: int, dims: Dims) -> Array:
+        nbytes = math.prod(dims) * self.dtype.itemsize
+        return scratch[start : start + nbytes].view(self.dtype).reshape(dims)

@@ -11,7 +11,7 @@ import numpy as np
 from softcuda.backends.host.conversion import convert
 from softcuda.dtype import f16
 
-__all__ = ["FULL", "Instruction", "PlannedCall", "Program", "Register", "Value", "give_slots"]
+__all__ = ["FULL", "Instruction", "MicroProgram", "PlannedCall", "Register", "Value", "give_slots"]
 
 FULL: Final = -1  # the extents of a value: those of the block; else of external number n
 
@@ -35,7 +35,7 @@ class Register(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class MicroProgram:
     """What a chain does to one block.
 
     Attributes:
@@ -80,7 +80,7 @@ def give_slots(
     last: int,
     *,
     into_out: bool,
-) -> Program:
+) -> MicroProgram:
     """Return the program of some calls: liveness gives every value a place.
 
     Args:
@@ -126,7 +126,7 @@ def give_slots(
         free.extend(registers[places[s] - externals - 1].slot for s in dying)
         instructions.append(Instruction(call.function, sources, places[call.target]))
     cost = sum(_cost(call, values) for call in calls)
-    return Program(
+    return MicroProgram(
         externals,
         tuple(instructions),
         tuple(registers),

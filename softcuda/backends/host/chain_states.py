@@ -16,10 +16,10 @@ from softcuda.backends.host.chain_sums import fold_axis, sum_axes, wide
 from softcuda.backends.host.elementwise import ELEMENTWISE
 from softcuda.graph.params import Dims
 
-__all__ = ["Argument", "Block", "Fold", "Reducer", "State", "Sum", "floats"]
+__all__ = ["Argument", "Block", "Fold", "Partial", "Reducer", "Sum", "floats"]
 
 Array = np.ndarray[Any, Any]
-State = tuple[Array, ...]
+Partial = tuple[Array, ...]
 
 _F32: Final = np.dtype(np.float32)
 _F64: Final = np.dtype(np.float64)
@@ -48,13 +48,13 @@ class Reducer(Protocol):
     needs_scratch: bool
     cost_ns: float
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
         """Return the state of one block."""
 
-    def merge(self, before: State, after: State) -> State:
+    def merge(self, before: Partial, after: Partial) -> Partial:
         """Return the state of two neighbours, `before` first."""
 
-    def finish(self, state: State, count: int) -> Array:
+    def finish(self, state: Partial, count: int) -> Array:
         """Return the result of the whole, `count` elements each."""
 
 
@@ -75,15 +75,18 @@ class Sum:
     def __init__(self, mean: bool) -> None:
         self.mean = mean
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
+        """Return the sums of the block."""
         if self.mean:
             block = floats(block)
         return (sum_axes(block.values, block.axes),)
 
-    def merge(self, before: State, after: State) -> State:
+    def merge(self, before: Partial, after: Partial) -> Partial:
+        """Return the sums of both."""
         return (np.asarray(before[0] + after[0]),)
 
-    def finish(self, state: State, count: int) -> Array:
+    def finish(self, state: Partial, count: int) -> Array:
+        """Return the sum, or the mean."""
         return np.asarray(np.divide(state[0], count)) if self.mean else state[0]
 
 
@@ -107,7 +110,8 @@ class Fold:
             "max": ELEMENTWISE["maximum"],
         }.get(name, self.ufunc)
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
+        """Return the block's values under the one function."""
         x = block.values
         if self.name in ("any", "all") and x.dtype.kind != "b":
             x = np.not_equal(x, 0)
@@ -117,12 +121,14 @@ class Fold:
             _sign_zeros(x, block.axes, found, self.name)
         return (found,)
 
-    def merge(self, before: State, after: State) -> State:
+    def merge(self, before: Partial, after: Partial) -> Partial:
+        """Return the function of both, zeros by sign."""
         met = np.empty_like(before[0])
         self.meet(before[0], after[0], out=met)
         return (met,)
 
-    def finish(self, state: State, count: int) -> Array:
+    def finish(self, state: Partial, count: int) -> Array:
+        """Return the state's only array."""
         return state[0]
 
 
@@ -155,7 +161,8 @@ class Argument:
         self.better: Any = np.less if name == "argmin" else np.greater
         self.extents = [dims[axis] for axis in axes]
 
-    def measure(self, block: Block) -> State:
+    def measure(self, block: Block) -> Partial:
+        """Return the block's first extremes and their places."""
         x, axes = block.values, block.axes
         kept = [axis for axis in range(x.ndim) if axis not in axes]
         rows = x.transpose(*kept, *axes).reshape(*(x.shape[a] for a in kept), -1)
@@ -169,12 +176,14 @@ class Argument:
             stride *= extent
         return (np.asarray(best), index)
 
-    def merge(self, before: State, after: State) -> State:
+    def merge(self, before: Partial, after: Partial) -> Partial:
+        """Return the better of both, the earlier one of equals."""
         (a, i), (b, j) = before, after
         nan_a, nan_b = a != a, b != b
         tie = np.where(nan_a | nan_b, nan_a & nan_b, a == b)
         take = np.where(tie, j < i, (nan_b & ~nan_a) | (~nan_a & self.better(b, a)))
         return (np.where(take, b, a), np.where(take, j, i))
 
-    def finish(self, state: State, count: int) -> Array:
+    def finish(self, state: Partial, count: int) -> Array:
+        """Return the places."""
         return state[1]

@@ -49,12 +49,14 @@ def bind_softmax(source: Array, out: Array, params: Softmax, logarithm: bool) ->
 
 def softmax_into(source: Array, out: Array, params: Softmax) -> None:
     """Write softmax along an axis at once: `bind_softmax`, called."""
-    _carry_out(bind_softmax(source, out, params, False))
+    for function, arguments in bind_softmax(source, out, params, False):
+        function(*arguments)
 
 
 def log_softmax_into(source: Array, out: Array, params: Softmax) -> None:
     """Write log_softmax along an axis at once: `bind_softmax`, called."""
-    _carry_out(bind_softmax(source, out, params, True))
+    for function, arguments in bind_softmax(source, out, params, True):
+        function(*arguments)
 
 
 def layer_norm_into(*arrays: Any) -> None:
@@ -63,11 +65,7 @@ def layer_norm_into(*arrays: Any) -> None:
     Args:
         arrays: x, weight and bias where params has them, the output, params.
     """
-    _carry_out(bind_layer_norm(arrays[:-2], arrays[-2], arrays[-1]))
-
-
-def _carry_out(calls: list[Call]) -> None:
-    for function, arguments in calls:
+    for function, arguments in bind_layer_norm(arrays[:-2], arrays[-2], arrays[-1]):
         function(*arguments)
 
 

@@ -19,7 +19,7 @@ from softcuda.contraction.classes import Classes, classify
 from softcuda.graph.params import Contraction, Dims
 from softcuda.graph.shapes import contiguous_strides, reshape_strides
 
-__all__ = ["Axes", "Pair", "Views", "direct_views", "pair_of", "strided"]
+__all__ = ["Axes", "Pair", "Views", "direct_views", "pair_of", "with_axes"]
 
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]
@@ -112,7 +112,7 @@ def _pair(a: Axes, b: Axes, out: Axes) -> Pair:
     return Pair(a, b, out, classify(a.labels, b.labels, out.labels), extents)
 
 
-def strided(array: Array, axes: Axes) -> Array:
+def with_axes(array: Array, axes: Axes) -> Array:
     """Return a view of `array` (whose first element stays first) with other axes."""
     size = array.itemsize
     return np.lib.stride_tricks.as_strided(array, axes.dims, tuple(s * size for s in axes.strides))

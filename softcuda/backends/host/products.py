@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from softcuda.backends.host.contraction import Axes, Pair, Views, direct_views, pair_of, strided
+from softcuda.backends.host.contraction import Axes, Pair, Views, direct_views, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
 from softcuda.backends.host.packed import PackedProduct, TileLimits, packed_bytes
 from softcuda.backends.host.reductions import bind_sum
@@ -119,7 +119,7 @@ class Product:
                 continue
             total, memory = memory[: after.numel], memory[after.numel :]
             axes = tuple(i for i, label in enumerate(before.labels) if label in private)
-            calls.append(bind_sum(strided(source, before), axes, total.reshape(after.dims)))
+            calls.append(bind_sum(with_axes(source, before), axes, total.reshape(after.dims)))
             arrays.append(total)
         return [*calls, self._product(arrays, out, memory)]
 
@@ -132,14 +132,14 @@ class Product:
             a, b = arrays[::-1] if views.swapped else arrays
             return (
                 self._method.multiply,
-                (strided(a, views.a), strided(b, views.b), strided(out, views.out)),
+                (with_axes(a, views.a), with_axes(b, views.b), with_axes(out, views.out)),
             )
         by_columns = self._method.by_columns and pair.count(pair.classes.k) >= _LONG_K
         product = PackedProduct(
             pair, self._method.limits, self._method.multiply, self._common, by_columns=by_columns
         )
         ordered = [
-            strided(array, axes.over(order))
+            with_axes(array, axes.over(order))
             for array, axes, order in zip(
                 (*arrays, out), (pair.a, pair.b, pair.out), product.orders, strict=True
             )
@@ -149,7 +149,7 @@ class Product:
     def _outer(self, arrays: Sequence[Array], out: Array) -> Call:
         pair: Pair = self._pair
         views = [
-            strided(array, _aligned(axes, pair.out))
+            with_axes(array, _aligned(axes, pair.out))
             for array, axes in zip((*arrays, out), (pair.a, pair.b, pair.out), strict=True)
         ]
         compute = self._compute.numpy

@@ -18,7 +18,7 @@ from softcuda.backends.host.pieces import BLOCK, Box
 from softcuda.backends.host.tiles import Tiles, flat, part_of
 from softcuda.graph.params import Moment, Norm, Reduce, value_of
 
-__all__ = ["REDUCTIONS", "bind_reduction", "bind_sum", "extreme_of"]
+__all__ = ["REDUCTIONS", "bind_reduce", "bind_sum", "extreme_of"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -223,7 +223,7 @@ _DIRECT: Final[dict[str, tuple[Any, tuple[np.dtype[Any], ...]]]] = {
 }
 
 
-def bind_reduction(name: str, source: Array, out: Array, params: Any) -> list[Call]:
+def bind_reduce(name: str, source: Array, out: Array, params: Any) -> list[Call]:
     """Return the calls of a reduction other than argmin and argmax on these arrays."""
     ufunc, dtypes = _DIRECT.get(name, (None, ()))
     if source.dtype in dtypes:

@@ -1,0 +1,67 @@
+"""Where libcuda is, found on first use and never at import.
+
+Source: CUDA Installation Guide for Linux; CUDA on WSL User Guide for its folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from softcuda.errors import DriverNotFound
+
+__all__ = ["ADVICE", "Library", "load_library"]
+
+NAME: Final = "libcuda.so.1"
+
+# Where drivers lie that the loader's own path does not name: WSL2, containers, distributions.
+FOLDERS: Final = (
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/usr/lib64/nvidia",
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu/tegra",
+    "/run/opengl-driver/lib",
+)
+
+ADVICE: Final = "CPU work needs none of it: SOFTCUDA_CONFIG=default"
+
+
+class Library(Protocol):
+    """A loaded library: a name gives a function of its own, or an AttributeError."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the function of a name."""
+
+
+def load_library() -> Library:
+    """Return libcuda, from the loader's path or the folders that drivers are known to use.
+
+    Raises:
+        DriverNotFound: there is none; names what was tried.
+    """
+    if sys.platform in ("win32", "darwin"):
+        name = "nvcuda.dll" if sys.platform == "win32" else "a CUDA driver"
+        raise DriverNotFound(
+            f"{name} is not used: CUDA work is supported on Linux and WSL2 only, this is "
+            f"{sys.platform}; {ADVICE}"
+        )
+    reasons = []
+    for path in (NAME, *(f"{folder}/{NAME}" for folder in FOLDERS)):
+        if path != NAME and not Path(path).exists():
+            continue
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            reasons.append(str(error))
+    raise DriverNotFound(
+        f"no CUDA driver: {'; '.join(reasons)}; looked for {NAME} on the loader's path and in "
+        f"{', '.join(FOLDERS)}; install the NVIDIA driver of this machine; {ADVICE}"
+    )

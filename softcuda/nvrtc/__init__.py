@@ -1,0 +1,1 @@
+"""NVRTC through ctypes, and the disk cache of what it compiles."""

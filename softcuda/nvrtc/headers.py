@@ -1,0 +1,85 @@
+"""NVIDIA's cuda_fp16.h and cuda_bf16.h: their folder, and a digest of what they include."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from softcuda.errors import NvrtcNotFound
+from softcuda.knobs import library_places
+from softcuda.nvrtc.digest import digest
+
+__all__ = ["SystemHeaders", "find_system_headers", "read_system_headers"]
+
+_INCLUDE: Final = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILINE)
+
+
+class SystemHeaders(NamedTuple):
+    """The folder to search for NVIDIA's headers, and what they hold.
+
+    Attributes:
+        folder: given to NVRTC as an include path; no part of a cache key.
+        digest: SHA-256 of the names and bytes of all headers that may be included.
+    """
+
+    folder: str
+    digest: str
+
+
+def find_system_headers() -> str:
+    """Return the folder of the CUDA runtime's headers, of a wheel or a toolkit.
+
+    Raises:
+        NvrtcNotFound: there is none; names what was searched and the extras that bring it.
+    """
+    try:
+        from cuda import pathfinder
+
+        folder = pathfinder.find_nvidia_header_directory("cudart")
+    except (ImportError, RuntimeError) as error:  # pathfinder's errors derive from RuntimeError
+        raise _missing(str(error)) from error
+    if folder is None:
+        raise _missing("no package and no toolkit has it")
+    return str(folder)
+
+
+def _missing(why: str) -> NvrtcNotFound:
+    places = ", ".join(
+        f"{name} is {'unset' if value is None else repr(value)}"
+        for name, value in library_places().items()
+    )
+    return NvrtcNotFound(
+        f"cuda_fp16.h, a header of the CUDA runtime, was not found: {why}; searched were the "
+        f"packages of this Python and the CUDA toolkit ({places}); install the extra that fits "
+        "the NVIDIA driver: pip install 'softcuda[cuda13]', or 'softcuda[cuda12]' for drivers "
+        "older than 580"
+    )
+
+
+def read_system_headers(names: tuple[str, ...], folder: str) -> SystemHeaders:
+    """Return folder and digest of headers with all that they may include, whatever conditions say.
+
+    Args:
+        names: of the headers included, such as ("cuda_fp16.h",).
+        folder: where they lie. An include that is not there is NVRTC's own.
+
+    Raises:
+        NvrtcNotFound: one of `names` is missing or cannot be read.
+    """
+    found: dict[str, bytes] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        path = Path(folder, name)
+        if name not in names and not path.is_file():
+            continue
+        try:
+            found[name] = path.read_bytes()
+        except OSError as error:
+            raise _missing(f"{path}: {error}") from error
+        waiting.extend(match.decode() for match in _INCLUDE.findall(found[name]))
+    parts = [(name, found[name]) for name in sorted(found)]
+    return SystemHeaders(folder, digest(parts))

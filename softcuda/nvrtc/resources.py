@@ -1,0 +1,53 @@
+"""Registers, spills and shared memory of a kernel, read from the assembler's log."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from softcuda.nvrtc.unit import Resources
+
+__all__ = ["entry_names", "read_resources"]
+
+_ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")
+_USED: Final = re.compile(r"Used (\d+) registers([^\n]*)")
+_STACK: Final = re.compile(
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+_SHARED: Final = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
+_BARRIERS: Final = re.compile(r"used (\d+) barriers")
+
+
+def entry_names(log: str) -> tuple[str, ...]:
+    """Return the global functions that a log of `--ptxas-options=-v` tells of, in its order."""
+    return tuple(_ENTRY.findall(log))
+
+
+def read_resources(log: str, name: str) -> Resources | None:
+    """Return what a kernel takes, from a log of `--ptxas-options=-v`.
+
+    Args:
+        log: the whole log of the program.
+        name: the lowered name of the kernel.
+
+    Returns:
+        None where the log does not tell of that kernel.
+    """
+    sections = _ENTRY.split(log)
+    for title, text in zip(sections[1::2], sections[2::2], strict=True):
+        if title != name:
+            continue
+        used = _USED.search(text)
+        stack = _STACK.search(text.partition(f"Function properties for {name}")[2])
+        if used is None:
+            return None
+        shared, barriers = _SHARED.search(used[2]), _BARRIERS.search(used[2])
+        return Resources(
+            registers=int(used[1]),
+            stack_bytes=int(stack[1]) if stack else 0,
+            spill_store_bytes=int(stack[2]) if stack else 0,
+            spill_load_bytes=int(stack[3]) if stack else 0,
+            shared_bytes=int(shared[1]) if shared else 0,
+            barriers=int(barriers[1]) if barriers else 0,
+        )
+    return None
