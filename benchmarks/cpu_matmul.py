@@ -61,10 +61,10 @@ def _matmul(extent: int, dtype: str, bench: Bench) -> Row:
         2 * extent**3,
         dtype,
         Schedule(
-            budget_s=4.0 if extent >= 1024 else 1.5,
+            budget_s=3.0 if extent >= 1024 else 1.5,
             sample_s=0.02 if threaded else 0.004,
             settle_s=0.02 if threaded else 0.0,
-            rounds=(9, 25),
+            rounds=(7, 25),
         ),
         checks,
     )

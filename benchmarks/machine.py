@@ -30,7 +30,19 @@ _BLAS_EXTENT = 2048
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where and with what a suite ran."""
+    """Where and with what a suite ran.
+
+    Attributes:
+        device: the CPU or GPU, as it names itself.
+        slug: its name as a folder.
+        cores: CPUs that this process may run on.
+        threads: threads that softcuda and its peers use.
+        versions: of Python, the packages and NumPy's BLAS.
+        date: when the run began, UTC.
+        system: operating system and architecture.
+        load: runnable processes in the minute before the run; more than a few tenths of a core
+            make every figure doubtful. None where the system does not say.
+    """
 
     device: str
     slug: str
@@ -39,6 +51,7 @@ class Machine:
     versions: dict[str, str]
     date: str
     system: str
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +103,7 @@ def this_run(peers: Peers) -> Machine:
         versions=versions,
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         system=f"{platform.system()} {platform.machine()}",
+        load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     )
 
 

@@ -17,6 +17,8 @@ from benchmarks.timing import OURS
 
 __all__ = ["replace_between_markers", "suite_json", "suite_tables", "time_text", "write_text"]
 
+_QUIET = 0.25  # runnable processes a core before a run, up to which it counts as quiet
+
 
 def suite_json(suite: str, machine: Machine, rates: Rates, rows: Sequence[Row]) -> str:
     """Return everything that a run found, as JSON."""
@@ -46,7 +48,7 @@ def suite_tables(suite: str, machine: Machine, rates: Rates, rows: Sequence[Row]
     flops = ", ".join(f"{dtype} {rate / 1e9:.0f} GFLOP/s" for dtype, rate in rates.flops_s.items())
     parts = [
         f"{machine.device}, {machine.cores} cores, {machine.threads} threads, {machine.system}; "
-        f"{versions}; {machine.date}.",
+        f"{versions}; {machine.date}.{_load_text(machine)}",
         "",
         f"Measured in the run: copy {rates.copy_bytes_s / 1e9:.1f} GB/s (read plus write), "
         f"BLAS {flops}. These make the floor.",
@@ -59,6 +61,16 @@ def suite_tables(suite: str, machine: Machine, rates: Rates, rows: Sequence[Row]
         members = [row for row in rows if row.group == group]
         parts += [f"#### {group}", "", *_group_table(members), ""]
     return "\n".join(parts)
+
+
+def _load_text(machine: Machine) -> str:
+    """Return a warning where other programs were running."""
+    if machine.load is None or machine.load < _QUIET * machine.cores:
+        return ""
+    return (
+        f" **The machine was not quiet**: {machine.load:.1f} processes ran in the minute before; "
+        "the figures below are doubtful."
+    )
 
 
 def _check_table(checks: Sequence[Check]) -> list[str]:

@@ -215,7 +215,7 @@ def as_dtype(spec: object) -> DType:
     if isinstance(spec, type) and spec in _BY_PYTHON:
         return _BY_PYTHON[spec]
     try:
-        found = _BY_NUMPY.get(np.dtype(spec))
+        found = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
     except (TypeError, ValueError):
         found = None
     if found is None:

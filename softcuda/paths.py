@@ -10,7 +10,13 @@ from typing import Final
 from softcuda.errors import ConfigError
 from softcuda.knobs import user_home
 
-__all__ = ["CONFIG_NAME", "DEFAULT_NAME", "packaged_folder", "user_cache_folder", "user_config_folder"]
+__all__ = [
+    "CONFIG_NAME",
+    "DEFAULT_NAME",
+    "packaged_folder",
+    "user_cache_folder",
+    "user_config_folder",
+]
 
 CONFIG_NAME: Final = "CONFIG.soft"
 DEFAULT_NAME: Final = "DEFAULT.soft"
@@ -51,7 +57,7 @@ def user_config_folder() -> Path | None:
 
 
 def user_cache_folder() -> Path | None:
-    """Return the folder of compiled kernels in the user's caches, or None where there is no home."""
+    """Return the user's folder of compiled kernels, or None where there is no home."""
     if sys.platform == "win32":
         local = user_home("LOCALAPPDATA")
         return Path(local) / "softcuda" / "cache" if local else None

@@ -99,9 +99,6 @@ PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
     # CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount
     "cuMemcpyDtoDAsync_v2": (_D, _D, _N, _H),
     # CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream
-    "cuMemcpyPeer": (_D, _H, _D, _H, _N),
-    # CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-    # size_t ByteCount
     "cuMemcpyPeerAsync": (_D, _H, _D, _H, _N, _H),
     # CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
     # size_t ByteCount, CUstream hStream

@@ -13,11 +13,6 @@ from typing import NoReturn, Self
 from softcuda.driver.arguments import ArgBuffer
 from softcuda.driver.context import Context
 from softcuda.driver.copies import CopyEnd
-from softcuda.driver.enums import (
-    CUgraphDependencyType,
-    CUgraphKernelNodePort,
-    CUlaunchAttributeID,
-)
 from softcuda.driver.graph_nodes import (
     CopyNode,
     FillNode,
@@ -32,7 +27,6 @@ from softcuda.driver.library import Driver
 from softcuda.driver.module import Function
 from softcuda.driver.owner import Owner, Resource
 from softcuda.driver.stream import Stream
-from softcuda.driver.types import CUgraphEdgeData
 from softcuda.errors import ArgumentError, ClosedError
 
 __all__ = ["CudaGraph"]
@@ -120,29 +114,15 @@ class CudaGraph(Owner):
         function.allow(config.smem_bytes, config.cluster_blocks)
         name = label or f"kernel {function.name!r}"
         node = KernelNode(self.context.primary, len(self.nodes), name, function, config, args)
-        driver = self.context.driver
-        self._add(node, driver.cuGraphAddKernelNode_v2, after, byref(node.params))
-        self.resource.needs["function", node.number] = function.resource
+        resource = self.resource
+        add = self.context.driver.cuGraphAddKernelNode_v2
+        self._add(node, add, after, byref(node.params))
+        resource.needs["function", node.number] = function.resource
         with self.context.current():
-            if config.cluster_blocks > 1:
-                for attribute in config.attributes():
-                    if attribute.id == CUlaunchAttributeID.CLUSTER_DIMENSION:
-                        driver.cuGraphKernelNodeSetAttribute(
-                            node.pointer, attribute.id, byref(attribute.value)
-                        )
+            node.set_cluster()
             if early_after:
-                self._add_early(node, early_after)
+                node.add_early(resource.handle, early_after)
         return node
-
-    def _add_early(self, node: GraphNode, before: Nodes) -> None:
-        count = len(before)
-        edges = (CUgraphEdgeData * count)()
-        for edge in edges:
-            edge.from_port = CUgraphKernelNodePort.PROGRAMMATIC
-            edge.type = CUgraphDependencyType.PROGRAMMATIC
-        self.context.driver.cuGraphAddDependencies_v2(
-            self.handle, node_handles(before), node_handles([node] * count), edges, count
-        )
 
     def add_copy(
         self,

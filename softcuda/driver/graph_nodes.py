@@ -12,6 +12,11 @@ from functools import partial
 from softcuda.driver.arguments import ArgBuffer
 from softcuda.driver.context import PrimaryContext
 from softcuda.driver.copies import CopyEnd, check_fill, set_copy
+from softcuda.driver.enums import (
+    CUgraphDependencyType,
+    CUgraphKernelNodePort,
+    CUlaunchAttributeID,
+)
 from softcuda.driver.launch import LaunchConfig
 from softcuda.driver.module import Function
 from softcuda.driver.owner import Owner, Resource
@@ -19,6 +24,7 @@ from softcuda.driver.types import (
     CUDA_MEMCPY3D,
     CUDA_MEMSET_NODE_PARAMS,
     CUDA_KERNEL_NODE_PARAMS_v2,
+    CUgraphEdgeData,
 )
 from softcuda.errors import ClosedError
 
@@ -77,6 +83,16 @@ class GraphNode:
         self._needs[self.number] = tuple(held(owner) for owner in owners)
 
 
+Nodes = Sequence[GraphNode]
+
+
+def node_handles(nodes: Nodes) -> object:
+    """Return the handles of nodes as the driver takes them, None for no nodes."""
+    if not nodes:
+        return None
+    return (c_void_p * len(nodes))(*(node.pointer.value for node in nodes))
+
+
 class KernelNode(GraphNode):
     """A kernel of a driver graph; change `args`, then call `apply()`.
 
@@ -108,6 +124,25 @@ class KernelNode(GraphNode):
         )
         if args.pointers is not None:
             self.params.kernelParams = addressof(args.pointers)
+
+    def set_cluster(self) -> None:
+        """Give the node the cluster of its shape; the context is current."""
+        for attribute in self.config.attributes():
+            if attribute.id == CUlaunchAttributeID.CLUSTER_DIMENSION:
+                self._primary.driver.cuGraphKernelNodeSetAttribute(
+                    self.pointer, attribute.id, byref(attribute.value)
+                )
+
+    def add_early(self, graph: int, before: Nodes) -> None:
+        """Let the node begin when `before` allow it; the context is current."""
+        count = len(before)
+        edges = (CUgraphEdgeData * count)()
+        for edge in edges:
+            edge.from_port = CUgraphKernelNodePort.PROGRAMMATIC
+            edge.type = CUgraphDependencyType.PROGRAMMATIC
+        self._primary.driver.cuGraphAddDependencies_v2(
+            graph, node_handles(before), node_handles([self] * count), edges, count
+        )
 
     def reshape(self, config: LaunchConfig) -> None:
         """Take another grid, block and shared memory, then call `apply()`; clusters stay."""
@@ -233,13 +268,3 @@ class FillNode(GraphNode):
             byref(self.params),
             c_void_p(self._primary.handle),
         )
-
-
-Nodes = Sequence[GraphNode]
-
-
-def node_handles(nodes: Nodes) -> object:
-    """Return the handles of nodes as the driver takes them, None for no nodes."""
-    if not nodes:
-        return None
-    return (c_void_p * len(nodes))(*(node.pointer.value for node in nodes))

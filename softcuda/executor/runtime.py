@@ -13,9 +13,10 @@ from softcuda.backends import bind
 from softcuda.backends.steps import Operand
 from softcuda.compiler.program import Program
 from softcuda.executor.arenas import Arena, Arenas
+from softcuda.executor.binding import arena_window, window_on
 from softcuda.executor.outputs import OutputRing, Slot
 from softcuda.graph.params import value_of
-from softcuda.pool.buffers import aligned_empty, strided
+from softcuda.pool.buffers import aligned_empty
 
 __all__ = ["SMALL_BYTES", "Runtime"]
 
@@ -220,28 +221,10 @@ class Runtime:
     def _window(self, operand: Operand) -> Array:
         """Return the array that an operand names."""
         place = self.program.places[operand.value]
-        space = place.space
-        dtype = operand.dtype.numpy
-        if space == "arena" and 0 in operand.dims:
-            return np.empty(operand.dims, dtype)
-        if space == "arena" and self._arena is not None:
-            size = dtype.itemsize
-            return np.ndarray(
-                operand.dims,
-                dtype,
-                buffer=self._arena.memory,
-                offset=place.at + operand.offset * size,
-                strides=[s * size for s in operand.strides],
-            )
-        base = self._base(space, place.at, operand.value)
-        if operand.offset == 0 and base.shape == operand.dims:
-            size = dtype.itemsize
-            if all(
-                b == s * size or d <= 1
-                for d, b, s in zip(base.shape, base.strides, operand.strides, strict=True)
-            ):
-                return base
-        return strided(base, operand.offset, operand.dims, operand.strides)
+        if place.space != "arena":
+            return window_on(self._base(place.space, place.at, operand.value), operand)
+        memory = None if self._arena is None else self._arena.memory
+        return arena_window(memory, place.at, operand)
 
     def _base(self, space: str, index: int, value: int) -> Array:
         if space == "constant":

@@ -34,7 +34,7 @@ def find_system_headers() -> str:
         NvrtcNotFound: there is none; names what was searched and the extras that bring it.
     """
     try:
-        from cuda import pathfinder
+        from cuda import pathfinder  # noqa: PLC0415
 
         folder = pathfinder.find_nvidia_header_directory("cudart")
     except (ImportError, RuntimeError) as error:  # pathfinder's errors derive from RuntimeError
@@ -80,6 +80,6 @@ def read_system_headers(names: tuple[str, ...], folder: str) -> SystemHeaders:
             found[name] = path.read_bytes()
         except OSError as error:
             raise _missing(f"{path}: {error}") from error
-        waiting.extend(match.decode() for match in _INCLUDE.findall(found[name]))
+        waiting.extend(match.decode(errors="replace") for match in _INCLUDE.findall(found[name]))
     parts = [(name, found[name]) for name in sorted(found)]
     return SystemHeaders(folder, digest(parts))

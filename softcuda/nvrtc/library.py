@@ -64,7 +64,7 @@ def find_nvrtc() -> LoadedNvrtc:
         NvrtcNotFound: there is none; names what was searched and the extras that bring one.
     """
     try:
-        from cuda import pathfinder
+        from cuda import pathfinder  # noqa: PLC0415
     except ImportError as error:
         raise _missing(f"the package cuda-python is missing ({error})") from error
     try:

@@ -1,7 +1,7 @@
 """The text of a unit and of every header it includes; two forms of include are allowed.
 
-    #include "x.cuh"          a header given as text, of the unit's folder, or of kernels/
-    #include <cuda_fp16.h>    or <cuda_bf16.h>: NVIDIA's own, found by `softcuda.nvrtc.headers`
+#include "x.cuh"          a header given as text, of the unit's folder, or of kernels/
+#include <cuda_fp16.h>    or <cuda_bf16.h>: NVIDIA's own, found by `softcuda.nvrtc.headers`
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _included(line: str, where: str, system: set[str]) -> str | None:
     match = _SYSTEM.fullmatch(line)
     if match is None or match[1] not in SYSTEM_HEADERS:
         raise CompileError(
-            f"{where}: {line.strip()!r} is not allowed; allowed are #include \"name.cuh\" of the "
+            f'{where}: {line.strip()!r} is not allowed; allowed are #include "name.cuh" of the '
             f"kernels folder and {', '.join(f'#include <{name}>' for name in SYSTEM_HEADERS)}"
         )
     system.add(match[1])

@@ -127,7 +127,7 @@ def checked_power(pair: tuple[N, N]) -> tuple[N, N]:
     """
     base, exponent = pair
     if exponent.op is _CONSTANT and exponent.dtype.is_integer and not base.dtype.is_float:
-        value = value_of(exponent.params.value)  # type: ignore[attr-defined]
+        value = value_of(exponent.params.value)
         if value < 0:
             raise IntegerPowerError(
                 f"pow: a tensor of {base.dtype} to the power {value} is no integer; allowed are "

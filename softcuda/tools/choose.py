@@ -11,9 +11,10 @@ from softcuda.graph.op import OPS
 from softcuda.profile.model import Profile, Row
 from softcuda.tools.cells import Ledger, Scope
 
-__all__ = ["MARGIN", "NOT_MEASURED", "Point", "choose_rows", "profile_rows", "winners"]
+__all__ = ["CHANGE", "MARGIN", "NOT_MEASURED", "Point", "choose_rows", "profile_rows", "winners"]
 
-MARGIN: Final = 0.05  # a backend must be this much faster to take over from its neighbour
+MARGIN: Final = 0.05  # how much faster than the default's a backend must be
+CHANGE: Final = 0.15  # what a change must save: 15 % at one size, or 5 % at three
 NOT_MEASURED: Final = "not measured"
 
 Times = Mapping[str, float]
@@ -26,25 +27,35 @@ class Point(NamedTuple):
     times: Times
 
 
-def winners(points: Sequence[Point], preferred: str) -> list[str]:
+def winners(points: Sequence[Point], preferred: Sequence[str]) -> list[str]:
     """Return the backend chosen at each point.
 
-    The fastest takes over from its smaller neighbour's only where it is 5 % faster; at the first
-    point it takes over from `preferred`.
+    Of all choices the one whose sum of log(time / fastest time) is least, where each change from
+    one size to the next costs CHANGE and a backend that is not the preferred one costs MARGIN. So
+    what is within 5 % of the preferred one does not replace it, and one disturbed size makes no
+    row of its own.
 
     Args:
         points: sizes ascending.
-        preferred: the backend that a tie goes to.
+        preferred: for each point the backend that a near tie goes to.
+
+    Source:
+        The dynamic programme of Viterbi, "Error bounds for convolutional codes", 1967.
     """
-    chosen: list[str] = []
-    current = preferred
-    for point in points:
-        best = min(point.times, key=lambda name: (point.times[name], name))
-        own = point.times.get(current)
-        if own is None or point.times[best] <= (1 - MARGIN) * own:
-            current = best
-        chosen.append(current)
-    return chosen
+    paths: dict[str, tuple[float, tuple[str, ...]]] = {}
+    for point, favourite in zip(points, preferred, strict=True):
+        fastest = min(point.times.values())
+        longer: dict[str, tuple[float, tuple[str, ...]]] = {}
+        for name in sorted(point.times):
+            own = math.log(point.times[name] / fastest) + (MARGIN if name != favourite else 0.0)
+            before = [
+                (cost + (CHANGE if last != name else 0.0), path)
+                for last, (cost, path) in paths.items()
+            ]
+            cost, path = min(before, default=(0.0, ()))
+            longer[name] = (cost + own, (*path, name))
+        paths = longer
+    return list(min(paths.values())[1]) if paths else []
 
 
 def choose_rows(
@@ -52,7 +63,7 @@ def choose_rows(
 ) -> list[Row]:
     """Return the rows `op[dtype]` that cover every size.
 
-    Neighbouring points with one winner share a row; its medians stand beside it.
+    Neighbouring points with one winner share a row; medians at its ends stand beside it.
 
     Args:
         op: token of the op.
@@ -61,7 +72,7 @@ def choose_rows(
         default: the shipped profile; decides ties, and sizes from `open_from` on.
         open_from: the first size that was not reached; None where every size was.
     """
-    chosen = winners(points, _backend_of(default, op, dtype, points[0].size))
+    chosen = winners(points, [_backend_of(default, op, dtype, p.size) for p in points])
     groups: list[list[int]] = []
     for place, backend_id in enumerate(chosen):
         if groups and chosen[groups[-1][-1]] == backend_id:

@@ -9,7 +9,6 @@ from typing import Final, TextIO
 
 from softcuda.profile.check import token_text
 from softcuda.tools.cells import Ledger, Outcome, Scope, State
-from softcuda.tools.choose import Point, winners
 from softcuda.tools.sweep import Moment
 
 __all__ = ["medians_table", "progress"]
@@ -121,7 +120,7 @@ def medians_table(ledger: Ledger, scopes: Sequence[Scope], backend_ids: Sequence
 
 def _fastest(outcomes: dict[str, Outcome]) -> str:
     times = {n: o.microseconds for n, o in outcomes.items() if o.state is State.MEASURED}
-    return winners([Point(0, times)], "")[0] if times else ""
+    return min(times, key=lambda name: (times[name], name)) if times else ""
 
 
 def _cell(outcome: Outcome | None, wins: bool) -> str:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, Protocol
 
 from softcuda.tools.cells import Cell, Ledger, Outcome, Scope, State
+from softcuda.tools.choose import Point, winners
 
 __all__ = ["LONGEST_CALL_S", "Bench", "Moment", "sweep"]
 
@@ -20,6 +21,7 @@ _FAR_BEHIND: Final = 8.0
 _TOO_STEEP: Final = 2.0
 _TOO_HIGH: Final = 1.5
 _ALLOWANCE_S: Final = 0.02  # repeating a cell
+_DOUBT_S: Final = 0.1  # the same, where its times fit no other's
 _OVERHEAD_S: Final = 0.004  # inputs, two compiles and the check of a small cell
 _BYTES_S: Final = 4e-8  # inputs and the check, an element
 _CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
@@ -97,7 +99,7 @@ def sweep(
         ledger.note(cell, found)
         measured += 1
         for doubted in _doubtful(scope, size, ledger):
-            if doubted not in repeated and clock() + cost < deadline_s:
+            if doubted not in repeated and clock() + cost + _DOUBT_S < deadline_s:
                 repeated.add(doubted)
                 _measure_again(doubted, bench, ledger)
     return ledger
@@ -125,10 +127,10 @@ def _doubtful(scope: Scope, size: int, ledger: Ledger) -> list[Cell]:
 
 
 def _measure_again(cell: Cell, bench: Bench, ledger: Ledger) -> None:
-    """Measure a cell once more; each backend keeps the smaller median."""
+    """Measure a cell once more, for longer; each backend keeps the smaller median."""
     first = dict(ledger.at(cell.op, cell.dtype))[cell.size]
     names = [name for name, outcome in first.items() if outcome.state is State.MEASURED]
-    second = bench.measure(cell, names, _ALLOWANCE_S)
+    second = bench.measure(cell, names, _DOUBT_S)
     kept = dict(first)
     for name, outcome in second.items():
         if outcome.state is not State.MEASURED or outcome.microseconds < first[name].microseconds:
@@ -164,11 +166,11 @@ def _order(
 
 def _where_the_winner_changes(scope: Scope, ledger: Ledger, passed: set[Cell]) -> int | None:
     """Return an open size half way between two neighbours with different winners."""
-    known = ledger.times(scope.op, scope.dtype)
-    for (low, times), (high, others) in pairwise(known):
-        if min(times, key=times.__getitem__) == min(others, key=others.__getitem__):
-            continue
-        between = [s for s in _open(scope, passed) if low < s < high]
+    points = [Point(size, times) for size, times in ledger.times(scope.op, scope.dtype)]
+    chosen = winners(points, [""] * len(points))
+    for place, (one, other) in enumerate(pairwise(chosen)):
+        low, high = points[place].size, points[place + 1].size
+        between = [s for s in _open(scope, passed) if low < s < high] if one != other else []
         if between:
             return between[len(between) // 2]
     return None

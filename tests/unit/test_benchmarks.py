@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,13 @@ def test_tables_show_losses_absence_and_errors() -> None:
     assert "| c | at least 2 | - | not measured |" in section
     assert "10 us ±10% | 20 us ±0% (2.00x, 1.90 to 2.10) | absent | wrong (error inf" in section
     assert "| facts | 32 |" in section
+
+
+def test_tables_say_that_the_machine_was_busy() -> None:
+    quiet = suite_tables("cpu", replace(MACHINE, load=0.1), RATES, sample_rows())
+    busy = suite_tables("cpu", replace(MACHINE, load=3.0), RATES, sample_rows())
+    assert "not quiet" not in quiet
+    assert "**The machine was not quiet**: 3.0 processes" in busy
 
 
 def test_json_is_json() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,15 @@ from softcuda.profile.resolve import default_profile
 from softcuda.profile.vocabulary import work_ops
 from softcuda.profile.writer import render
 from softcuda.tools.cells import Cell, Ledger, Outcome, State, scopes_of
-from softcuda.tools.choose import MARGIN, NOT_MEASURED, Point, choose_rows, profile_rows, winners
+from softcuda.tools.choose import (
+    CHANGE,
+    MARGIN,
+    NOT_MEASURED,
+    Point,
+    choose_rows,
+    profile_rows,
+    winners,
+)
 
 FACTS = DeviceFacts()
 
@@ -58,18 +67,36 @@ def test_far_neighbours_without_both_times_change_half_way() -> None:
     assert spans(rows) == [(0, 1 << 11, "a"), (1 << 11, None, "b")]
 
 
-def test_a_tie_goes_to_the_default_and_then_to_the_neighbour() -> None:
-    close, clear = 1 - MARGIN / 2, 1 - 2 * MARGIN
-    points = [Point(1, {"a": 1.0, "b": close}), Point(2, {"a": 1.0, "b": clear})]
-    assert winners(points, "a") == ["a", "b"]
-    assert winners([*points, Point(4, {"a": close, "b": 1.0})], "a") == ["a", "b", "b"]
-    assert winners(points, "b") == ["b", "b"]
-    assert winners(points, "absent") == ["b", "b"]
+def series(*times: tuple[float, float]) -> list[Point]:
+    return [Point(1 << k, {"a": a, "b": b}) for k, (a, b) in enumerate(times)]
+
+
+def chosen(points: list[Point], favourite: str = "a") -> str:
+    return "".join(winners(points, [favourite] * len(points)))
+
+
+def test_a_near_tie_goes_to_the_default() -> None:
+    near, clear = math.exp(-MARGIN) + 0.001, math.exp(-MARGIN - CHANGE / 3) - 0.001
+    assert chosen(series((1, near), (1, near), (1, near))) == "aaa"
+    assert chosen(series((1, near), (1, near), (1, near)), "b") == "bbb"
+    assert chosen(series((1, 2), (1, clear), (1, clear), (1, clear))) == "abbb"
+
+
+def test_one_disturbed_size_makes_no_row() -> None:
+    assert chosen(series((1, 2), (1, 2), (1.25, 1), (1, 2))) == "aaaa"
+    assert chosen(series((1, 2), (1, 2), (9, 1), (1, 2))) == "aaba"
+
+
+def test_a_lasting_change_needs_less_than_a_single_one() -> None:
+    assert chosen(series((1, 2), (1, 2), (1, 0.9))) == "aaa"
+    assert chosen(series((1, 2), (1, 2), (1, 0.9), (1, 0.9), (1, 0.9), (1, 0.9))) == "aabbbb"
 
 
 def test_a_backend_that_was_not_measured_loses_its_row() -> None:
     points = [Point(1, {"a": 1.0, "b": 2.0}), Point(2, {"b": 9.0})]
-    assert winners(points, "a") == ["a", "b"]
+    assert chosen(points) in ("ab", "bb")
+    assert chosen([Point(1, {"b": 2.0})]) == "b"
+    assert winners([], []) == []
 
 
 def test_sizes_beyond_the_last_measured_keep_the_default() -> None:
@@ -104,7 +131,8 @@ def test_rows_tile_every_size_and_obey_the_medians(
     for point in points:
         (row,) = [r for r in rows if r.low <= point.size and (r.high or 1 << 62) > point.size]
         assert row.backend_id in point.times
-        assert point.times[row.backend_id] * (1 - MARGIN) <= min(point.times.values())
+        worst = 2 * CHANGE + 2 * MARGIN + 1e-9  # more would have been worth two changes
+        assert math.log(point.times[row.backend_id] / min(point.times.values())) <= worst
 
 
 def ledger() -> Ledger:

@@ -63,7 +63,7 @@ def test_a_sweep_without_deadline_looks_at_every_cell_once() -> None:
         assert tuple(size for size, _ in ledger.at(scope.op, scope.dtype)) == scope.sizes
 
 
-@pytest.mark.parametrize("budget", [0.0, 0.01, 0.5, 3.0, 20.0])
+@pytest.mark.parametrize("budget", [0.0, 0.5, 3.0])
 def test_a_sweep_ends_at_its_deadline(budget: float) -> None:
     machine = Machine(FAST)
     sweep(scopes_of(EVERYTHING), machine, budget, quiet, clock=machine.clock)
