@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ Array = np.ndarray[Any, Any]
 
 _COPY_ELEMS = 1 << 24  # f32: 64 MiB, the size of the large cases
 _BLAS_EXTENT = 2048
+_CPU_TIMES = Path("/proc/stat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,8 @@ class Machine:
         versions: of Python, the packages and NumPy's BLAS.
         date: when the run began, UTC.
         system: operating system and architecture.
-        load: runnable processes in the minute before the run; more than a few tenths of a core
-            make every figure doubtful. None where the system does not say.
+        busy: cores that other programs kept busy in the second before the run; more than a
+            few tenths make every figure doubtful. None where the system does not say.
     """
 
     device: str
@@ -51,7 +53,7 @@ class Machine:
     versions: dict[str, str]
     date: str
     system: str
-    load: float | None = None
+    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,25 @@ def this_run(peers: Peers) -> Machine:
         versions=versions,
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         system=f"{platform.system()} {platform.machine()}",
-        load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        busy=_busy_cores(cores or 1),
     )
+
+
+def _busy_cores(cores: int) -> float | None:
+    """Return how many of the cores are busy while this process sleeps for a second."""
+    if not _CPU_TIMES.exists():
+        return None
+    before = _cpu_times()
+    time.sleep(1.0)
+    spent = [after - then for then, after in zip(before, _cpu_times(), strict=True)]
+    idle = spent[3] + spent[4]  # idle, waiting for a disk
+    return cores * (1.0 - idle / max(sum(spent), 1))
+
+
+def _cpu_times() -> list[int]:
+    """Return the ticks of all CPUs together: user, nice, system, idle, iowait, ..., steal."""
+    first = _CPU_TIMES.read_text(encoding="ascii").splitlines()[0]
+    return [int(ticks) for ticks in first.split()[1:9]]
 
 
 def _slug(name: str) -> str:

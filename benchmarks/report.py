@@ -17,7 +17,7 @@ from benchmarks.timing import OURS
 
 __all__ = ["replace_between_markers", "suite_json", "suite_tables", "time_text", "write_text"]
 
-_QUIET = 0.25  # runnable processes a core before a run, up to which it counts as quiet
+_QUIET = 0.2  # busy cores before a run, up to which a machine counts as quiet
 
 
 def suite_json(suite: str, machine: Machine, rates: Rates, rows: Sequence[Row]) -> str:
@@ -48,7 +48,7 @@ def suite_tables(suite: str, machine: Machine, rates: Rates, rows: Sequence[Row]
     flops = ", ".join(f"{dtype} {rate / 1e9:.0f} GFLOP/s" for dtype, rate in rates.flops_s.items())
     parts = [
         f"{machine.device}, {machine.cores} cores, {machine.threads} threads, {machine.system}; "
-        f"{versions}; {machine.date}.{_load_text(machine)}",
+        f"{versions}; {machine.date}.{_busy_text(machine)}",
         "",
         f"Measured in the run: copy {rates.copy_bytes_s / 1e9:.1f} GB/s (read plus write), "
         f"BLAS {flops}. These make the floor.",
@@ -63,13 +63,13 @@ def suite_tables(suite: str, machine: Machine, rates: Rates, rows: Sequence[Row]
     return "\n".join(parts)
 
 
-def _load_text(machine: Machine) -> str:
+def _busy_text(machine: Machine) -> str:
     """Return a warning where other programs were running."""
-    if machine.load is None or machine.load < _QUIET * machine.cores:
+    if machine.busy is None or machine.busy <= _QUIET:
         return ""
     return (
-        f" **The machine was not quiet**: {machine.load:.1f} processes ran in the minute before; "
-        "the figures below are doubtful."
+        f" **The machine was not quiet**: other programs kept {machine.busy:.1f} cores busy; the "
+        "figures below are doubtful."
     )
 
 

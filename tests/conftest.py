@@ -9,12 +9,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 FOLDERS = ("unit", "compile", "gpu", "fuzz", "packaging")
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 os.environ.setdefault("SOFTCUDA_CONFIG", "default")
+
+# The same examples in every run, and no failure because the machine was busy.
+settings.register_profile("softcuda", deadline=None, derandomize=True)
+settings.load_profile("softcuda")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

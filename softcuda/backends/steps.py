@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from softcuda.backends.launches import KernelLaunch
 from softcuda.dtype import DType
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Op
@@ -71,6 +72,7 @@ class Step:
         chain: the ops of a fused step, as in Unit; () where the kernel name says all.
         scratch_bytes: memory it needs while it runs; the function gets it as a byte array.
         lines: the graph lines it computes.
+        launches: the kernels of a CUDA step, in order; () for a CPU step.
     """
 
     backend_id: str
@@ -81,6 +83,7 @@ class Step:
     chain: tuple[Micro, ...] = ()
     scratch_bytes: int = 0
     lines: tuple[int, ...] = ()
+    launches: tuple[KernelLaunch, ...] = ()
 
 
 class Verdict(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import sysconfig
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def _references(slot: Slot) -> int:
 
 
 _IDLE = _references(Slot((1,), np.dtype(np.uint8)))
-_EXACT = not sysconfig.get_config_var("Py_GIL_DISABLED")
+_EXACT = "t" not in getattr(sys, "abiflags", "")
 
 
 class OutputRing:

@@ -33,6 +33,14 @@ def _reduce(builder: GraphBuilder, op: str, source: int, axes: tuple[int, ...]) 
     return builder.add(OPS[op], (source,), Reduce(axes, True))
 
 
+def _copied(builder: GraphBuilder, line: Line) -> int:
+    """Return the operand as a line of its own: what a composite without elements is."""
+    source = line.inputs[0]
+    if builder.lines[source].dtype is line.dtype:
+        return _call(builder, "copy", source)
+    return _cast(builder, source, line.dtype)
+
+
 def _shifted(builder: GraphBuilder, line: Line) -> tuple[int, tuple[int, ...]]:
     """Return x - max(x) along the axis, and the axis."""
     axes = (line.params.axis,)
@@ -42,6 +50,8 @@ def _shifted(builder: GraphBuilder, line: Line) -> tuple[int, tuple[int, ...]]:
 
 def softmax(builder: GraphBuilder, line: Line) -> int:
     """Append exp(x - max) / sum(exp(x - max)); return its number."""
+    if 0 in line.dims:  # there is no maximum of nothing
+        return _copied(builder, line)
     shifted, axes = _shifted(builder, line)
     powers = _call(builder, "exp", shifted)
     result = _call(builder, "div", powers, _reduce(builder, "sum", powers, axes))
@@ -50,6 +60,8 @@ def softmax(builder: GraphBuilder, line: Line) -> int:
 
 def log_softmax(builder: GraphBuilder, line: Line) -> int:
     """Append (x - max) - log(sum(exp(x - max))); return its number."""
+    if 0 in line.dims:  # there is no maximum of nothing
+        return _copied(builder, line)
     shifted, axes = _shifted(builder, line)
     total = _reduce(builder, "sum", _call(builder, "exp", shifted), axes)
     result = _call(builder, "sub", shifted, _call(builder, "log", total))

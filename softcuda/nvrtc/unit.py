@@ -75,7 +75,6 @@ class CompileUnit:
         options: beside those that every unit gets, one entry an option, in order.
         headers: given as text; they win over files of the same name.
         folder: where the file and its own headers lie; "" for the packaged kernels.
-        spill_bytes: stores of spilled registers that are allowed [bytes a thread].
     """
 
     file: str
@@ -84,7 +83,6 @@ class CompileUnit:
     options: tuple[str, ...] = ()
     headers: tuple[Header, ...] = ()
     folder: str = ""
-    spill_bytes: int = 0
 
     @property
     def id(self) -> str:

@@ -192,8 +192,7 @@ def _run(options: _Options, deadline_s: float) -> int:
     say(medians_table(ledger, scopes, bench.backend_ids))
     profile = _profile(options.output, ledger, scopes, machine)
     notes = (
-        f"Written by soft_init: numpy {np.__version__}, Python {sys.version.split()[0]}, "
-        f"{took:.0f} s of measuring.",
+        f"Written by soft_init: numpy {np.__version__}, Python {sys.version.split()[0]}.",
         "Behind a row: medians at its smallest and its largest measured size, the fastest first.",
     )
     write(profile, options.output, options.force, notes)

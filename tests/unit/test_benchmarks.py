@@ -130,10 +130,10 @@ def test_tables_show_losses_absence_and_errors() -> None:
 
 
 def test_tables_say_that_the_machine_was_busy() -> None:
-    quiet = suite_tables("cpu", replace(MACHINE, load=0.1), RATES, sample_rows())
-    busy = suite_tables("cpu", replace(MACHINE, load=3.0), RATES, sample_rows())
+    quiet = suite_tables("cpu", replace(MACHINE, busy=0.1), RATES, sample_rows())
+    busy = suite_tables("cpu", replace(MACHINE, busy=1.5), RATES, sample_rows())
     assert "not quiet" not in quiet
-    assert "**The machine was not quiet**: 3.0 processes" in busy
+    assert "**The machine was not quiet**: other programs kept 1.5 cores" in busy
 
 
 def test_json_is_json() -> None:

@@ -71,9 +71,9 @@ def test_every_struct_is_in_the_test() -> None:
 
 def scalar_fields(name: str) -> Iterator[str]:
     """Yield the number fields of a struct that the bindings know by the same name."""
-    known = native(name)
+    known = dir(getattr(bindings, name))
     for field, kind, *_ in getattr(types, name)._fields_:
-        if field.startswith(("pad", "reserved")) or not hasattr(known, field):
+        if field.startswith(("pad", "reserved")) or field not in known:
             continue
         if kind in (ctypes.c_uint, ctypes.c_int, ctypes.c_size_t, ctypes.c_ubyte):
             yield field
@@ -92,15 +92,12 @@ def test_field_offsets(name: str) -> None:
             wrapped = bindings.CUmemorytype(wanted)
         elif field == "id":
             wrapped = bindings.CUlaunchAttributeID(wanted)
-        try:
-            setattr(value, field, wrapped)
-        except (AttributeError, TypeError, ValueError):  # counted by the bindings themselves
-            continue
+        setattr(value, field, wrapped)
         mine = kind.from_buffer_copy(ctypes.string_at(value.getPtr(), ctypes.sizeof(kind)))
         assert getattr(mine, field) == wanted, f"{name}.{field}"
         checked += 1
     if name not in ("CUtensorMap", "CUuuid"):
-        assert checked >= 2
+        assert checked >= 1
 
 
 def test_offsets_of_pointers_and_handles() -> None:

@@ -75,6 +75,19 @@ def test_every_backend_that_takes_an_op_computes_it(op: str) -> None:
         assert "cpu_fallback" in takers, f"the reference refuses {op} of {dtype}"
 
 
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "layer_norm"])
+def test_composites_that_a_backend_refuses_are_computed_from_parts(op: str) -> None:
+    for dtype in accepted_dtypes(op, Source(np.random.default_rng(0))):
+        made = variants(op, dtype.name)
+        nodes = {name: work.node(Node) for name, work in made.items()}
+        assert not any(is_taken("cpu_blas", work) for work in made.values())
+        executable = compile_nodes(nodes, PROFILES["cpu_blas"])
+        for name, result in executable.run().items():
+            work = made[name]
+            leaves = [known_leaf(x, dtype_of_array(x.dtype)) for x in work.arrays]
+            check(result.data, apply(work.op, work.params, leaves), f"{op} of {dtype}, {name}")
+
+
 @pytest.mark.parametrize("op", ["uniform", "normal", "matmul", "sum", "tanh"])
 def test_a_second_run_gives_the_same_bits(op: str) -> None:
     for backend_id, profile in PROFILES.items():

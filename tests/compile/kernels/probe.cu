@@ -1,0 +1,42 @@
+// Uses all of common.cuh, for every pair of dtypes: what the compile tests compile.
+//
+//   out[i] = DST(maximum(minimum(in[i], in[i]), warp's neighbours)), moved by vectors
+//
+//   probe     WIDTH elements a thread; in SRC, out DST; every architecture
+//   convert_all   one element a thread, for the conversion alone
+//
+// Launch: 256 threads a block, one vector or element a thread. Shared memory: none.
+// Limits: `in` and `out` are aligned to their vectors.
+#include "common.cuh"
+
+template <typename DST, typename SRC, i32 WIDTH>
+__global__ void __launch_bounds__(256)
+    probe(DST* __restrict__ out, const SRC* __restrict__ in, i64 count, FastDivisor row) {
+    static_assert(WIDTH >= 1, "a thread makes at least one element");
+    const i64 first = grid_thread() * WIDTH;
+    const i64 guarded = first + WIDTH <= count ? first : 0;
+    const u32 quotient = row.quotient(static_cast<u32>(guarded));
+    const i64 start = (row.remainder(static_cast<u32>(guarded), quotient) / WIDTH) * WIDTH;
+    const auto read = load<WIDTH>(in + start);
+    const auto streamed = load_streaming<WIDTH>(in + guarded);
+    Vector<DST, WIDTH> made;
+    for (i32 lane = 0; lane < WIDTH; ++lane) {
+        using Compute = compute_t<SRC>;
+        const auto a = convert<Compute>(shuffle_xor(read.lanes[lane], 1));
+        const auto b = convert<Compute>(shuffle_down(streamed.lanes[lane], 2));
+        const auto c = convert<Compute>(shuffle_up(read.lanes[lane], 1));
+        const auto d = convert<Compute>(shuffle_from(read.lanes[lane], lane_index() ^ 3));
+        const auto sum = convert<sum_t<SRC>>(maximum(minimum(a, b), minimum(c, d)));
+        made.lanes[lane] = convert<DST>(sum);
+    }
+    if (first + WIDTH <= count) {
+        store_streaming(out + first, made);
+        if (warp_index() == 0) store(out + first, made);
+    }
+}
+
+template <typename DST, typename SRC>
+__global__ void __launch_bounds__(256)
+    convert_all(DST* __restrict__ out, const SRC* __restrict__ in, i64 count) {
+    for (i64 at = grid_thread(); at < count; at += grid_threads()) out[at] = convert<DST>(in[at]);
+}
