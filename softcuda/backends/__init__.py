@@ -4,7 +4,10 @@ A backend is a module (or any object) with
 
 - `BACKEND_ID`: its name in CONFIG.soft and in every printed table;
 - `DEVICE`: "cpu" or "cuda";
-- `FUSES`: the kinds of op (softcuda.graph.op.Kind) that it fuses with its neighbours;
+- `FUSES`: the kinds of op (softcuda.graph.op.Kind) that it fuses with its neighbours: elementwise
+  lines join a chain, and the lines before a reduction join the reduction;
+- optionally `EPILOGUES`: the kinds of op behind which it takes elementwise lines into the same
+  unit, and `absorbs(line, operands, target)`: which lines those may be (default: `supports`);
 - `supports(line, operands, target)`: a Verdict, with the reason when not. `line` is a
   softcuda.graph.lines.Line, `operands` the Lines it reads;
 - `prepare(unit, target)`: a tuple of Steps for a Unit;

@@ -1,22 +1,24 @@
 """The pass `fuse`: neighbours whose backends declare it become one unit.
 
-Units grow backward from their last line: a line joins the unit of its users when all of them are
-in that one unit and read it as it lies. Such a unit has one result and can have no cycle with
-another: whatever else its lines read was there before its last line.
+A unit is a chain of elementwise lines, or an anchor (a reduction, a contraction) with elementwise
+lines before it, which have the extents of what it reads, and behind it, which have those of its
+result. Units grow backward from their last line: a line joins the unit of its users when all of
+them are in that one unit and read it as it lies. Such a unit has one result and can have no cycle
+with another: whatever else its lines read was there before its last line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from softcuda.backends import backends
 from softcuda.backends.steps import Micro, Operand, Unit
 from softcuda.compiler.layout import Layout, layout_of, operand_at
 from softcuda.compiler.program import Choice, Groups
-from softcuda.graph.lines import Graph, Line
+from softcuda.graph.lines import Graph
 from softcuda.graph.op import Kind
-from softcuda.graph.params import Dims
 from softcuda.target import Target
 
 __all__ = ["MAX_CHAIN", "MAX_OPERANDS", "fuse"]
@@ -29,79 +31,132 @@ _WORKLESS = (Kind.LEAF, Kind.VIEW)
 
 def fuse(graph: Graph, choices: Sequence[Choice], target: Target) -> Groups:
     """Return the units of the graph, in the order of their last lines."""
-    anchors = _anchors(graph, choices, target)
-    members: dict[int, list[int]] = {}
-    for number, anchor in enumerate(anchors):
-        if anchor >= 0:
-            members.setdefault(anchor, []).append(number)
+    grown = _Growing(graph, choices, target).grow()
     layouts = _layouts(graph)
-    ordered = sorted(members)
-    units = tuple([_unit(graph, layouts, members[anchor]) for anchor in ordered])
-    return Groups(units, tuple([choices[anchor].backend_id for anchor in ordered]))
+    units = tuple([_unit(graph, layouts, group.ordered()) for group in grown])
+    return Groups(units, tuple([choices[group.runner].backend_id for group in grown]))
 
 
-def _anchors(graph: Graph, choices: Sequence[Choice], target: Target) -> list[int]:
-    """Return for each line the last line of its unit; -1 for leaves and views."""
-    lines = graph.lines
-    known = backends()
-    users = graph.users()
-    roots = set(graph.roots)
-    anchors = [-1] * len(lines)
-    sizes: dict[int, int] = {}
-    reads: dict[int, int] = {}
-    for number in range(len(lines) - 1, -1, -1):
-        line = lines[number]
-        if line.op.kind in _WORKLESS:
-            continue
-        anchors[number] = number
-        outside = len(line.inputs)
-        if line.op.kind is Kind.ELEMENTWISE and users[number] and number not in roots:
-            group = {anchors[user] for user in users[number]}
-            anchor = group.pop()
-            joins = (
-                not group
-                and anchor >= 0
-                and sizes[anchor] < MAX_CHAIN
-                and reads[anchor] + outside <= MAX_OPERANDS
-                and line.dims == _iterated(lines, anchor)
-                and _fusible(lines, choices, known, number, anchor, target)
-            )
-            if joins:
-                anchors[number] = anchor
-                sizes[anchor] += 1
-                reads[anchor] += outside - len(users[number])
+@dataclass(slots=True)
+class _Group:
+    """A unit that grows backward.
+
+    `runner` is the line whose backend runs it: the anchor, else the last line. `before` and
+    `after` are the elementwise lines before and behind the anchor, the latest first.
+    """
+
+    runner: int
+    anchor: int | None
+    before: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    reads: int = 0
+
+    def ordered(self) -> list[int]:
+        """Return the lines in the order in which they are computed."""
+        middle = [] if self.anchor is None else [self.anchor]
+        return [*reversed(self.before), *middle, *reversed(self.after)]
+
+    @property
+    def size(self) -> int:
+        return len(self.before) + len(self.after) + (self.anchor is not None)
+
+
+class _Growing:
+    """One backward walk over the lines."""
+
+    def __init__(self, graph: Graph, choices: Sequence[Choice], target: Target) -> None:
+        self._lines = graph.lines
+        self._choices = choices
+        self._target = target
+        self._known: Mapping[str, Any] = backends()
+        self._users = graph.users()
+        self._roots = frozenset(graph.roots)
+        self._group: list[_Group | None] = [None] * len(graph.lines)
+        self._is_before: list[bool] = [False] * len(graph.lines)
+
+    def grow(self) -> list[_Group]:
+        """Return the groups in the order of their last lines."""
+        groups: list[_Group] = []
+        for number in range(len(self._lines) - 1, -1, -1):
+            kind = self._lines[number].op.kind
+            if kind in _WORKLESS:
                 continue
-        sizes[number] = 1
-        reads[number] = outside
-    return anchors
+            group = self._of_users(number)
+            if group is None or not self._join(number, group):
+                is_chain = kind is Kind.ELEMENTWISE
+                group = _Group(number, None if is_chain else number)
+                if is_chain:
+                    group.after.append(number)
+                groups.append(group)
+            group.reads += len(self._lines[number].inputs)
+            self._group[number] = group
+        groups.reverse()
+        return groups
 
+    def _of_users(self, number: int) -> _Group | None:
+        """Return the one group that all users of a line are in, where it may join it."""
+        users = self._users[number]
+        if not users or number in self._roots:
+            return None
+        group = self._group[users[0]]
+        if group is None or group.size >= MAX_CHAIN:
+            return None
+        if any(self._group[user] is not group for user in users):
+            return None
+        after = group.reads + len(self._lines[number].inputs) - len(users)
+        return group if after <= MAX_OPERANDS else None
 
-def _iterated(lines: Sequence[Line], anchor: int) -> Dims | None:
-    """Return the extents that a unit's elementwise lines must have."""
-    line = lines[anchor]
-    if line.op.kind is Kind.ELEMENTWISE:
-        return line.dims
-    return lines[line.inputs[0]].dims if line.op.kind is Kind.REDUCTION else None
-
-
-def _fusible(
-    lines: Sequence[Line],
-    choices: Sequence[Choice],
-    known: Mapping[str, Any],
-    number: int,
-    anchor: int,
-    target: Target,
-) -> bool:
-    """Return whether both backends declare it and the anchor's runs the line's op."""
-    own, last = choices[number].backend_id, choices[anchor].backend_id
-    runner = known[last]
-    if lines[number].op.kind not in known[own].FUSES or lines[anchor].op.kind not in runner.FUSES:
-        return False
-    if own == last:
+    def _join(self, number: int, group: _Group) -> bool:
+        """Put a line into the group of its users; False where it has no place there."""
+        line, users = self._lines[number], self._users[number]
+        if line.op.kind is not Kind.ELEMENTWISE:
+            if not self._anchors(number, group):
+                return False
+            group.anchor = group.runner = number
+        else:
+            sides = {self._is_before[user] or user == group.anchor for user in users}
+            if len(sides) != 1 or not self._fits(number, group, is_before := sides.pop()):
+                return False
+            (group.before if is_before else group.after).append(number)
+            self._is_before[number] = is_before
+        group.reads -= len(users)
         return True
-    line = lines[number]
-    operands = [lines[source] for source in line.inputs]
-    return known[own].DEVICE == runner.DEVICE and bool(runner.supports(line, operands, target))
+
+    def _fits(self, number: int, group: _Group, is_before: bool) -> bool:
+        """Return whether an elementwise line has the group's extents there and its backend's yes."""
+        line = self._lines[number]
+        if is_before:
+            anchor = self._lines[group.runner]
+            if anchor.op.kind is not Kind.REDUCTION:
+                return False
+            like = self._lines[anchor.inputs[0]]
+        else:
+            like = self._lines[group.after[0]]
+        return line.dims == like.dims and self._absorbs(number, group.runner)
+
+    def _anchors(self, number: int, group: _Group) -> bool:
+        """Return whether a line can be the anchor in front of a chain of elementwise lines."""
+        line = self._lines[number]
+        runner = self._known[self._choices[number].backend_id]
+        return (
+            group.anchor is None
+            and line.op.kind in getattr(runner, "EPILOGUES", ())
+            and line.dims == self._lines[group.after[0]].dims
+            and all(self._absorbs(member, number) for member in group.after)
+        )
+
+    def _absorbs(self, number: int, last: int) -> bool:
+        """Return whether both backends declare fusion and the one of line `last` runs the op."""
+        own_id, last_id = self._choices[number].backend_id, self._choices[last].backend_id
+        own, runner = self._known[own_id], self._known[last_id]
+        line = self._lines[number]
+        if line.op.kind not in own.FUSES or self._lines[last].op.kind not in runner.FUSES:
+            return False
+        if own_id == last_id:
+            return True
+        operands = [self._lines[source] for source in line.inputs]
+        asked = getattr(runner, "absorbs", runner.supports)
+        return own.DEVICE == runner.DEVICE and bool(asked(line, operands, self._target))
 
 
 def _layouts(graph: Graph) -> list[Layout]:

@@ -47,7 +47,7 @@ class CudaGraph(Owner):
 
     Attributes:
         label: what messages call it.
-        nodes: the nodes that were added, in order; those of a capture are not listed.
+        nodes: the nodes that were added, in order, until it is closed; not those of a capture.
     """
 
     __slots__ = ("_executable", "_launch", "label", "nodes")
@@ -280,6 +280,7 @@ class CudaGraph(Owner):
         """Let go of the graph; it is destroyed once nothing else needs it. Idempotent."""
         for node in self.nodes:
             node.unbind()
+        self.nodes = []
         self._executable = None
         self._launch = None
         super().close()

@@ -152,7 +152,8 @@ def test_sticky_errors_are_those_after_which_the_process_must_end() -> None:
     destroyed = {"ECC_UNCORRECTABLE", "NVLINK_UNCORRECTABLE", "ASSERT", "CONTEXT_IS_DESTROYED"}
     rest = {results.RESULTS[code].name for code in results.STICKY - fatal}
     assert rest <= {f"CUDA_ERROR_{name}" for name in destroyed} | {
-        results.RESULTS[code].name for code in (226, 721, 810, 911)  # older bindings lack the text
+        results.RESULTS[code].name
+        for code in (226, 721, 810, 911)  # older bindings lack the text
     }
 
 
