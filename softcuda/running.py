@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from softcuda.backends import backends
+from softcuda.backends import added_devices, backends
 from softcuda.cache import CompileCache
 from softcuda.compiler.compile import Settings, compile_graph
 from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
@@ -18,7 +18,7 @@ from softcuda.graph.node import Node
 from softcuda.graph.op import Kind
 from softcuda.graph.trace import Traced, trace
 from softcuda.profile.model import Profile
-from softcuda.profile.resolve import resolve
+from softcuda.profile.resolve import default_profile, resolve
 from softcuda.target import CPU, Target
 
 __all__ = ["clear_cache", "compile", "evaluate_nodes", "explain"]
@@ -36,15 +36,12 @@ class _CacheKey(NamedTuple):
 
 
 def _settings(config: Config, target: str | Target | None, strict: bool) -> Settings:
-    registered = {name: module.DEVICE for name, module in backends().items()}
     if isinstance(target, str):
         raise ArgumentError(
             f"compile: the target {target!r} is an architecture of a CUDA device, and this version "
             "has no CUDA backends; leave target out to compile for the CPU"
         )
-    return Settings(
-        resolve(config, registered), resolve("default", registered), target or CPU, strict
-    )
+    return Settings(resolve(config, added_devices()), default_profile(), target or CPU, strict)
 
 
 def compile(

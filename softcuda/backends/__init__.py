@@ -18,7 +18,15 @@ A backend is a module (or any object) with
 
 from __future__ import annotations
 
-from softcuda.backends.registry import REFERENCE, Backend, backends, bind, register, unregister
+from softcuda.backends.registry import (
+    REFERENCE,
+    Backend,
+    added_devices,
+    backends,
+    bind,
+    register,
+    unregister,
+)
 from softcuda.backends.steps import Micro, Operand, Step, Unit, Verdict
 
 __all__ = [
@@ -29,6 +37,7 @@ __all__ = [
     "Step",
     "Unit",
     "Verdict",
+    "added_devices",
     "backends",
     "bind",
     "register",

@@ -7,6 +7,7 @@ and f16 and bf16, go through bounded tiles of f32 (or f64) scratch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -78,5 +79,15 @@ def bind(
 
 
 def _product(inputs: Sequence[Operand], out: Operand, params: Contraction) -> Product:
+    """Return the plan of a contraction; equal ones share one, whatever buffers they read."""
+    return _planned(tuple([_anywhere(x) for x in inputs]), _anywhere(out), params)
+
+
+def _anywhere(operand: Operand) -> Operand:
+    return operand._replace(value=0, offset=0)
+
+
+@lru_cache(maxsize=256)
+def _planned(inputs: tuple[Operand, ...], out: Operand, params: Contraction) -> Product:
     compute: DType = f64 if out.dtype is f64 else f32
     return Product(inputs, out, params, compute, _METHOD)

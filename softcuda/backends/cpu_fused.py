@@ -1,6 +1,7 @@
 """cpu_fused: chains of elementwise ops, reductions with the ops before them, rows of composites.
 
-Everything runs in cache-sized blocks on all cores, without a full-size temporary.
+Everything runs in cache-sized blocks on all cores, without a full-size temporary; few elements
+are one block, whose bare NumPy calls are listed when the step is bound.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from softcuda.backends.host.chain import bind_chain, chain_scratch_bytes
-from softcuda.backends.host.chain_reduce import bind_reduction
-from softcuda.backends.host.chain_rows import ROW_OPS, bind_rows
+from softcuda.backends.host.chain_reduce import bind_reduction, reduction_scratch_bytes
+from softcuda.backends.host.chain_rows import ROW_OPS, bind_rows, rows_scratch_bytes
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
@@ -48,12 +49,15 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step that computes the unit."""
     last = unit.chain[-1]
-    kernel, scratch_bytes = "rows", 0
     if last.op.kind is Kind.REDUCTION:
         kernel = "reduce"
+        scratch_bytes = reduction_scratch_bytes(unit.chain, unit.operands)
     elif last.op.kind is Kind.ELEMENTWISE:
         kernel = "chain"
         scratch_bytes = chain_scratch_bytes(unit.chain, unit.operands)
+    else:
+        kernel = "rows"
+        scratch_bytes = rows_scratch_bytes(last, [unit.operands[s] for s in last.sources])
     return (
         Step(
             BACKEND_ID,
@@ -84,10 +88,10 @@ def bind(
     if step.kernel == "chain":
         return bind_chain(step.chain, step.inputs, inputs, outputs[0], scratch)
     if step.kernel == "reduce":
-        return bind_reduction(step.chain, step.inputs, inputs, outputs[0])
+        return bind_reduction(step.chain, step.inputs, inputs, outputs[0], scratch)
     if step.kernel == "rows":
         micro = step.chain[-1]  # an operand that is read twice stands once in inputs
-        return bind_rows(micro, [inputs[source] for source in micro.sources], outputs[0])
+        return bind_rows(micro, [inputs[source] for source in micro.sources], outputs[0], scratch)
     raise BackendError(
         f"cpu_fused has no kernel {step.kernel!r}; it has chain, reduce, rows; compile the graph "
         "again with this version"

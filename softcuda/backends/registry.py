@@ -19,6 +19,7 @@ from softcuda.target import Target
 __all__ = [
     "REFERENCE",
     "Backend",
+    "added_devices",
     "backends",
     "bind",
     "register",
@@ -51,7 +52,9 @@ class _Registry:
 
     def __init__(self, modules: Sequence[Any]) -> None:
         self._lock = threading.Lock()
+        self._shipped = frozenset(m.BACKEND_ID for m in modules)
         self.by_id: Mapping[str, Any] = MappingProxyType({m.BACKEND_ID: m for m in modules})
+        self.added: Mapping[str, str] = MappingProxyType({})
 
     def replace(self, add: Any = None, drop: str | None = None) -> None:
         with self._lock:
@@ -59,6 +62,9 @@ class _Registry:
             if add is not None:
                 changed[add.BACKEND_ID] = add
             self.by_id = MappingProxyType(changed)
+            self.added = MappingProxyType(
+                {k: m.DEVICE for k, m in changed.items() if k not in self._shipped}
+            )
 
 
 _SHIPPED = (cpu_fallback, cpu_blas, cpu_fused)
@@ -68,6 +74,11 @@ _registry = _Registry(_SHIPPED)
 def backends() -> Mapping[str, Any]:
     """Return every registered backend by its id."""
     return _registry.by_id
+
+
+def added_devices() -> Mapping[str, str]:
+    """Return backend_id -> device type of the backends that `register` added."""
+    return _registry.added
 
 
 def register(backend: Any) -> None:
@@ -110,11 +121,11 @@ def unregister(backend_id: str) -> None:
     Raises:
         BackendError: it is one of the shipped backends, or not registered.
     """
-    shipped = {m.BACKEND_ID for m in _SHIPPED}
-    if backend_id in shipped or backend_id not in backends():
+    added = added_devices()
+    if backend_id not in added:
         raise BackendError(
             f"unregister: {backend_id!r} was not added by register; added are "
-            f"{', '.join(k for k in backends() if k not in shipped) or 'none'}"
+            f"{', '.join(added) or 'none'}"
         )
     _registry.replace(drop=backend_id)
 

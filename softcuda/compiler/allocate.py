@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from softcuda.backends.steps import Operand, Step
 from softcuda.compiler.arena import Lifetime, plan
@@ -13,6 +14,10 @@ from softcuda.graph.op import Kind
 from softcuda.graph.shapes import contiguous_strides, numel
 
 __all__ = ["MemoryPlan", "allocate", "update_steps"]
+
+# Smaller values stay in the arena: a step that works in an output's buffer is bound again when
+# the output gets another one.
+_LENT_FROM: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class MemoryPlan:
         output_lines: lines that own output buffers, each once.
         outputs: for each requested output its index in output_lines.
         arena_bytes: size of the arena.
-        peak_bytes: the most bytes of intermediates alive at once.
+        peak_bytes: the most bytes alive in it at once.
     """
 
     places: dict[int, Place]
@@ -52,6 +57,8 @@ def allocate(graph: Graph, steps: Sequence[Step]) -> MemoryPlan:
         line = graph.lines[variable]
         places[len(graph.lines) + k] = Place("variable", line.params.position, line.nbytes)
     spans = _lifetimes(steps, places)
+    for value, output in _lent(spans, steps, output_lines, graph).items():
+        places[value] = Place("lent", output, spans.pop(value)[0])
     arena = plan([Lifetime(nbytes, first, last) for nbytes, first, last in spans.values()])
     for (value, (nbytes, _, _)), offset in zip(spans.items(), arena.offsets, strict=True):
         places[value] = Place("arena", offset, nbytes)
@@ -74,6 +81,37 @@ def _lifetimes(steps: Sequence[Step], placed: dict[int, Place]) -> dict[int, tup
         if step.scratch_bytes:
             spans[~number] = (step.scratch_bytes, number, number)
     return spans
+
+
+def _lent(
+    spans: dict[int, tuple[int, int, int]],
+    steps: Sequence[Step],
+    output_lines: Sequence[int],
+    graph: Graph,
+) -> dict[int, int]:
+    """Return the large values that live in an output's buffer before the output is written.
+
+    Each buffer is filled backward from the step that writes it: what ends last goes in first, so
+    that of the values which that step reads as few as can be lie beside the buffer.
+    """
+    large = [v for v, (nbytes, _, _) in spans.items() if v >= 0 and nbytes >= _LENT_FROM]
+    if not large:
+        return {}
+    written: dict[int, int] = {}
+    for number, step in enumerate(steps):
+        for operand in step.outputs:
+            written.setdefault(operand.value, number)
+    large.sort(key=lambda v: (-spans[v][2], spans[v][1], v))
+    lent: dict[int, int] = {}
+    rooms = [graph.lines[line].nbytes for line in output_lines]
+    for index in sorted(range(len(rooms)), key=lambda k: -rooms[k]):
+        free_before = written.get(output_lines[index], 0)
+        for value in large:
+            nbytes, first, last = spans[value]
+            if last < free_before and nbytes <= rooms[index] and value not in lent:
+                lent[value] = index
+                free_before = first
+    return lent
 
 
 def update_steps(graph: Graph) -> tuple[Step, ...]:

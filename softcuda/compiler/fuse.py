@@ -123,7 +123,7 @@ class _Growing:
         return True
 
     def _fits(self, number: int, group: _Group, is_before: bool) -> bool:
-        """Return whether an elementwise line has the group's extents there and its backend's yes."""
+        """Return whether an elementwise line has the extents needed there and a backend for it."""
         line = self._lines[number]
         if is_before:
             anchor = self._lines[group.runner]

@@ -29,9 +29,9 @@ class Choice(NamedTuple):
 class Place(NamedTuple):
     """Where a value lives.
 
-    `space` is "leaf", "constant", "output", "variable" (the target of an update) or "arena";
-    `at` is the leaf's position, the constant's or output's number, or the byte offset in the
-    arena.
+    `space` is "leaf", "constant", "output", "variable" (the target of an update), "arena", or
+    "lent" (the buffer of an output that is written later); `at` is the leaf's position, the
+    constant's or output's number, or the byte offset in the arena.
     """
 
     space: str

@@ -56,6 +56,8 @@ def decision_table(program: Program) -> str:
 def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...]]:
     place = program.places[step.outputs[0].value]
     at = f"arena+{place.at}" if place.space == "arena" else f"{place.space} {place.at}"
+    if place.space == "lent":
+        at = f"output {place.at}, lent"
     size = format_bytes(place.nbytes)
     if not step.lines:
         dims = _dims(step.outputs[0].dims)

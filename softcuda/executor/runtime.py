@@ -82,7 +82,7 @@ class Runtime:
                 place = self.program.places[operand.value]
                 if place.space in ("leaf", "variable"):
                     self._leaf_steps[place.at].add(number)
-                elif place.space == "output":
+                elif place.space in ("output", "lent"):
                     self._output_steps[place.at].add(number)
                     touched[number].add(place.at)
         self._only_output = [next(iter(t)) if len(t) == 1 else -1 for t in touched]
@@ -221,6 +221,10 @@ class Runtime:
     def _window(self, operand: Operand) -> Array:
         """Return the array that an operand names."""
         place = self.program.places[operand.value]
+        if place.space == "lent":
+            slot = self._slots[place.at]
+            lender = None if slot is None else slot.memory.reshape(-1).view(np.uint8)
+            return arena_window(lender, 0, operand)
         if place.space != "arena":
             return window_on(self._base(place.space, place.at, operand.value), operand)
         memory = None if self._arena is None else self._arena.memory

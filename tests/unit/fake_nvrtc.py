@@ -5,9 +5,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from softcuda.nvrtc.cache import KernelCache
 from softcuda.nvrtc.library import LoadedNvrtc, Nvrtc
+from softcuda.nvrtc.unit import CompileUnit, Header
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
@@ -98,14 +103,42 @@ class FakeLibrary:
         state = self.programs[program.value]
         version = ".".join(map(str, self.version)).encode()
         entry = b"\n.visible .entry " + state["lowered"] + b"()\n"
-        return version + b" " + state["arch"] + entry + state["text"]
+        image: bytes = version + b" " + state["arch"] + entry + state["text"]
+        return image
 
     @staticmethod
     def _give(buffer: Any, content: bytes) -> None:
         ctypes.memmove(buffer, content, len(content))
 
 
-def fake_nvrtc(version: tuple[int, int] = (13, 0)) -> tuple[Nvrtc, FakeLibrary]:
-    """Return an Nvrtc over a fake library, and the library."""
+def fake_nvrtc(version: tuple[int, int] = (13, 0), path: str = "") -> tuple[Nvrtc, FakeLibrary]:
+    """Return an Nvrtc over a fake library, and the library; `path` is told as its file."""
     library = FakeLibrary(version)
-    return Nvrtc(lambda: LoadedNvrtc(library, "", True)), library
+    return Nvrtc(lambda: LoadedNvrtc(library, path, True)), library
+
+
+def name_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    """Name a cache folder by the environment, and leave the other knobs unset."""
+    monkeypatch.setenv("SOFTCUDA_CACHE_DIR", str(folder))
+    for name in ("SOFTCUDA_JIT", "SOFTCUDA_LINEINFO", "SOFTCUDA_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def make_unit(folder: Path, text: str, variant: str = "f32") -> CompileUnit:
+    """Return a unit whose file, with that text, is written to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "k.cu").write_text(f'#include "chain.cuh"\n{text}\n', encoding="utf-8")
+    header = Header("chain.cuh", f"chain of {variant}")
+    return CompileUnit("k.cu", variant, "k<f32>", (), (header,), str(folder))
+
+
+def new_cache(version: tuple[int, int] = (13, 0)) -> tuple[KernelCache, FakeLibrary]:
+    """Return a cache as a new process would make it, and the library it compiles with."""
+    nvrtc, library = fake_nvrtc(version)
+    return KernelCache(nvrtc), library
+
+
+def entries(place: Path) -> list[Path]:
+    """Return the folders of compiled kernels in a cache."""
+    return sorted(path for path in place.iterdir() if path.name.startswith("k."))

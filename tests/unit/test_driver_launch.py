@@ -169,7 +169,7 @@ def test_launches(fake: FakeDriver, context: Context) -> None:
         assert attributes[1].value.programmaticStreamSerializationAllowed == 1
         inner(config, *rest)
 
-    fake.cuLaunchKernelEx = look  # type: ignore[method-assign]
+    fake.cuLaunchKernelEx = look
     with Stream(context) as first, Stream(context) as second:
         args.set("p", 17)
         launch.submit(stream=first)
@@ -186,6 +186,7 @@ def test_launches(fake: FakeDriver, context: Context) -> None:
         first.synchronize()
         assert second.is_done()
         assert context.state.pending == {}
+    del fake.cuLaunchKernelEx
 
 
 def test_a_refused_launch_leaves_everything_usable(fake: FakeDriver, context: Context) -> None:

@@ -67,7 +67,7 @@ def test_results_are_checked() -> None:
         return 3
 
     nvrtc, library = fake_nvrtc()
-    library.nvrtcVersion = fail  # type: ignore[method-assign]
+    library.nvrtcVersion = fail  # type: ignore[assignment,method-assign]
     bound: Callable[..., int] = nvrtc.nvrtcVersion
     check = bound.errcheck  # type: ignore[attr-defined]
     with pytest.raises(CompileError, match=r"nvrtcVersion failed: NVRTC_ERROR_INVALID_INPUT \(3\)"):

@@ -54,7 +54,7 @@ class Field(NamedTuple):
         return tuple(1 if axis in self.axes else d for axis, d in enumerate(self.values.shape))
 
     @property
-    def count(self) -> int:
+    def depth(self) -> int:
         """Elements of the field that one result reduces."""
         return math.prod(self.values.shape[axis] for axis in self.axes)
 
@@ -120,13 +120,13 @@ class CallList:
         reduced = tuple(axes)
         kept = tuple(axis for axis in range(values.ndim) if axis not in axes)
         size = values.size
-        inner = max(field.count, size // field.count)
+        inner = max(field.depth, size // field.depth)
         run = values.shape[-1] if values.ndim else 1
         copied = values.dtype != dtype
         natural = size / run * loop_ns + (COPY_NS if copied else 0)
         turned = COPY_NS + size * ELEMENT_NS + size / inner * loop_ns
         if turned < natural:
-            turn = reduced + kept if inner > field.count else kept + reduced
+            turn = reduced + kept if inner > field.depth else kept + reduced
             values = values.transpose(turn)
             order = tuple(order[axis] for axis in turn)
             axes = tuple(turn.index(axis) for axis in reduced)

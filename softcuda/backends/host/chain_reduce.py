@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softcuda.backends.host.chain import environment, slot_bytes, threads_for
+from softcuda.backends.host.chain_calls import SMALL_ELEMS, CallList, stand_in
 from softcuda.backends.host.chain_moments import reducer_for
 from softcuda.backends.host.chain_program import build_program
 from softcuda.backends.host.chain_slots import MicroProgram
-from softcuda.backends.host.chain_small import bind_small
+from softcuda.backends.host.chain_small import record_reduction
 from softcuda.backends.host.chain_space import Space, fuse_axes, pieces
 from softcuda.backends.host.chain_states import Block, Partial, Reducer
 from softcuda.backends.host.conversion import convert
@@ -25,7 +26,7 @@ from softcuda.backends.host.workers import SHARED, Workers
 from softcuda.backends.steps import Micro, Operand
 from softcuda.graph.params import Dims
 
-__all__ = ["bind_reduction", "tile_extents"]
+__all__ = ["bind_reduction", "reduction_scratch_bytes", "tile_extents"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
@@ -84,6 +85,7 @@ def bind_reduction(
     operands: Sequence[Operand],
     inputs: Sequence[Array],
     out: Array,
+    scratch: Array | None = None,
     *,
     tile_elems: int | None = None,
     threads: int | None = None,
@@ -96,24 +98,28 @@ def bind_reduction(
         operands: the external operands as the step names them.
         inputs: their arrays, any strides.
         out: dense array of the result.
+        scratch: bytes as reduction_scratch_bytes asks, or None.
         tile_elems: elements of a tile; None lets the reduction decide.
         threads: threads that share the tiles; None lets the reduction decide.
         workers: the team that they belong to.
+
+    Returns:
+        For few elements bare calls on ready views; else one call that runs the tiles.
     """
     last = chain[-1]
     params: Any = last.params
     if out.size == 0:
         return []
-    source = operands[last.sources[0]] if last.sources[0] >= 0 else chain[~last.sources[0]]
+    source = _source(chain, operands)
     if 0 in source.dims:
         value = math.nan if last.op.name in _NOT_A_NUMBER else _OF_NOTHING.get(last.op.name, 0)
         return [(out.fill, (value,))]
+    if tile_elems is None and math.prod(source.dims) <= SMALL_ELEMS:
+        made = CallList(scratch)
+        record_reduction(made, chain, operands, inputs, out)
+        return made.calls
     if len(chain) == 1:
         operands, inputs = [operands[last.sources[0]]], [inputs[last.sources[0]]]
-        if tile_elems is None:
-            small = bind_small(last.op.name, inputs[0], out, params.axes, params.keepdims)
-            if small:
-                return small
     program = build_program(chain[:-1], operands, None)
     axes: Dims = params.axes
     space = fuse_axes(source.dims, inputs, [axis in axes for axis in range(len(source.dims))])
@@ -123,6 +129,22 @@ def bind_reduction(
     reduction = _Reduction(program, last, space, out, workers)
     reduction.cut(tile_elems)
     return [(reduction.run, (threads,))]
+
+
+def reduction_scratch_bytes(chain: Sequence[Micro], operands: Sequence[Operand]) -> int:
+    """Return the scratch that a reduction of few elements needs [bytes]; 0 for a larger one."""
+    if not 0 < math.prod(_source(chain, operands).dims) <= SMALL_ELEMS:
+        return 0
+    made = CallList()
+    out = np.empty(chain[-1].dims, chain[-1].dtype.numpy)
+    record_reduction(made, chain, operands, [stand_in(operand) for operand in operands], out)
+    return made.used_bytes
+
+
+def _source(chain: Sequence[Micro], operands: Sequence[Operand]) -> Operand | Micro:
+    """Return what the reduction at the end of a chain reads."""
+    place = chain[-1].sources[0]
+    return operands[place] if place >= 0 else chain[~place]
 
 
 class _Reduction:

@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from softcuda.backends.host.chain import threads_for
+from softcuda.backends.host.chain_calls import SMALL_ELEMS, CallList, stand_in
+from softcuda.backends.host.chain_small_rows import record_rows
 from softcuda.backends.host.chain_space import pieces
 from softcuda.backends.host.chain_sums import sum_axes
 from softcuda.backends.host.composites import (
@@ -19,11 +21,11 @@ from softcuda.backends.host.composites import (
 )
 from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.workers import SHARED, Workers
-from softcuda.backends.steps import Micro
+from softcuda.backends.steps import Micro, Operand
 from softcuda.dtype import compute_dtype
 from softcuda.graph.params import Dims
 
-__all__ = ["ROW_OPS", "bind_rows"]
+__all__ = ["ROW_OPS", "bind_rows", "rows_scratch_bytes"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
@@ -44,8 +46,9 @@ def bind_rows(
     micro: Micro,
     inputs: Sequence[Array],
     out: Array,
+    scratch: Array | None = None,
     *,
-    block_elems: int = BLOCK_ELEMS,
+    block_elems: int | None = None,
     threads: int | None = None,
     workers: Workers = SHARED,
 ) -> list[Call]:
@@ -55,12 +58,21 @@ def bind_rows(
         micro: softmax, log_softmax or layer_norm.
         inputs: the operand, any strides; for layer_norm weight and bias after it, where given.
         out: array of the operand's extents, any strides.
-        block_elems: elements of a block of rows.
+        scratch: bytes as rows_scratch_bytes asks, or None.
+        block_elems: elements of a block of rows; None lets the function decide.
         threads: threads that share the blocks; None lets the function decide.
         workers: the team that they belong to.
+
+    Returns:
+        For few elements bare calls on ready views; else one call that runs the blocks.
     """
     if out.size == 0:
         return []
+    if block_elems is None and out.size <= SMALL_ELEMS:
+        made = CallList(scratch)
+        record_rows(made, micro, inputs, out)
+        return made.calls
+    block_elems = block_elems or BLOCK_ELEMS
     params: Any = micro.params
     function: Any
     arguments: tuple[Any, ...] = ()
@@ -93,6 +105,16 @@ def bind_rows(
         workers.run(compute, items, threads_for(cost, items) if threads is None else threads)
 
     return [(run_blocks, ())]
+
+
+def rows_scratch_bytes(micro: Micro, inputs: Sequence[Operand]) -> int:
+    """Return the scratch that a composite of few elements needs [bytes]; 0 for a larger one."""
+    if not 0 < math.prod(micro.dims) <= SMALL_ELEMS:
+        return 0
+    made = CallList()
+    out = np.empty(micro.dims, micro.dtype.numpy)
+    record_rows(made, micro, [stand_in(operand) for operand in inputs], out)
+    return made.used_bytes
 
 
 def _row_tile(dims: Dims, free: Sequence[bool], elems: int) -> Dims:

@@ -19,7 +19,7 @@ from softcuda.backends.host.chain_program import build_program
 from softcuda.backends.host.chain_space import fuse_axes
 from softcuda.backends.host.chain_sums import wide
 from softcuda.backends.steps import Micro, Operand
-from softcuda.graph.params import Dims, Params, value_of
+from softcuda.graph.params import Params, value_of
 
 __all__ = ["record_reduction"]
 
@@ -79,11 +79,10 @@ def record_reduction(
         record(made, in_memory_order(values, axes, own=own), result, params)
 
 
-def _result(field: Field, out: Array, all_axes: Dims) -> Array:
+def _result(field: Field, out: Array) -> Array:
     """Return `out`, whose axes are the kept ones in order, with its axes as the field has them."""
-    kept = sorted(field.order[axis] for axis in range(len(field.order)) if axis not in all_axes)
-    turn = [kept.index(field.order[a]) for a in range(len(field.order)) if a not in all_axes]
-    return out.transpose(turn)
+    kept = [number for axis, number in enumerate(field.order) if axis not in field.axes]
+    return out.transpose([sorted(kept).index(number) for number in kept])
 
 
 def _reduce(made: CallList, ufunc: Any, field: Field, dtype: Any, target: Array) -> None:
@@ -100,7 +99,7 @@ def _adding(ufunc: Any) -> Recorder:
     def record(made: CallList, field: Field, out: Array, params: Params) -> None:
         field = made.lay(field)
         dtype = wide(field.values.dtype)
-        out = _result(field, out, field.axes)
+        out = _result(field, out)
         target = made.target(out, dtype)
         _reduce(made, ufunc, field, dtype, target)
         made.deliver(target, out)
@@ -110,10 +109,10 @@ def _adding(ufunc: Any) -> Recorder:
 
 def _mean(made: CallList, field: Field, out: Array, params: Params) -> None:
     field = made.lay(field)
-    out = _result(field, out, field.axes)
+    out = _result(field, out)
     target = made.target(out, _F64)
     _reduce(made, np.add, field, _F64, target)
-    made.add(np.divide, target, np.asarray(float(field.count)), target)
+    made.add(np.divide, target, np.asarray(float(field.depth)), target)
     made.deliver(target, out)
 
 
@@ -128,10 +127,10 @@ def _extreme(ufunc: Any) -> Recorder:
         dtype = field.values.dtype
         if dtype.kind != "f":
             field = made.lay(field)
-            _reduce(made, ufunc, field, None, _result(field, out, field.axes))
+            _reduce(made, ufunc, field, None, _result(field, out))
             return
         field = made.lay(field, loop_ns=EXTREME_LOOP_NS)
-        out = _result(field, out, field.axes)
+        out = _result(field, out)
         integer = np.dtype(np.int32 if dtype == _F32 else np.int64)
         found, signs = made.take(field.kept, dtype), made.take(field.kept, integer)
         _reduce(made, ufunc, field, None, found)
@@ -153,7 +152,7 @@ def _logical(ufunc: Any) -> Recorder:
             made.add(np.not_equal, values, np.zeros((), values.dtype), flags)
             field = field._replace(values=flags, own=True)
         field = made.lay(field)
-        _reduce(made, ufunc, field, None, _result(field, out, field.axes))
+        _reduce(made, ufunc, field, None, _result(field, out))
 
     return record
 
@@ -163,16 +162,16 @@ def _moment(root: bool) -> Recorder:
 
     def record(made: CallList, field: Field, out: Array, params: Any) -> None:
         field = made.lay(field, _F64)
-        out = _result(field, out, field.axes)
+        out = _result(field, out)
         mean = made.take(field.along, _F64)
         made.add(np.add.reduce, field.values, field.axes, _F64, mean, True)
-        made.add(np.divide, mean, np.asarray(float(field.count)), mean)
+        made.add(np.divide, mean, np.asarray(float(field.depth)), mean)
         apart = made.room(field)
         made.add(np.subtract, field.values, mean, apart)
         made.add(np.multiply, apart, apart, apart)
         target = made.target(out, _F64)
         _reduce(made, np.add, field._replace(values=apart), _F64, target)
-        divisor = max(field.count - float(value_of(params.correction)), 0.0)
+        divisor = max(field.depth - float(value_of(params.correction)), 0.0)
         made.add(np.divide, target, np.asarray(divisor), target)
         if root:
             made.add(np.sqrt, target, target)
@@ -185,7 +184,7 @@ def _norm(made: CallList, field: Field, out: Array, params: Any) -> None:
     order = float(value_of(params.order))
     if math.isinf(order):
         field = made.lay(field, _floats(field), loop_ns=EXTREME_LOOP_NS)
-        out = _result(field, out, field.axes)
+        out = _result(field, out)
         room, target = made.room(field), made.target(out, field.values.dtype)
         made.add(np.absolute, field.values, room)
         ufunc = np.maximum if order > 0 else np.minimum
@@ -193,7 +192,7 @@ def _norm(made: CallList, field: Field, out: Array, params: Any) -> None:
         made.deliver(target, out)
         return
     field = made.lay(field, _F64)
-    out = _result(field, out, field.axes)
+    out = _result(field, out)
     values, room, target = field.values, made.room(field), made.target(out, _F64)
     if order == 0:
         made.add(np.not_equal, values, np.zeros(()), room)
@@ -219,7 +218,7 @@ def _logsumexp(made: CallList, field: Field, out: Array, params: Params) -> None
     """
     dtype = _floats(field)
     field = made.lay(field, dtype, loop_ns=EXTREME_LOOP_NS)
-    out = _result(field, out, field.axes)
+    out = _result(field, out)
     largest = np.asarray(np.finfo(dtype).max, dtype)
     top, powers = made.take(field.along, dtype), made.room(field)
     made.add(np.maximum.reduce, field.values, field.axes, None, top, True, -largest)
@@ -243,7 +242,7 @@ def _argument(name: str) -> Recorder:
             turned = values.transpose(kept + axes)
             values = made.take(turned.shape, values.dtype)
             made.add(np.copyto, values, turned)
-            values, axes = values.reshape(*field.kept, field.count), (len(kept),)
+            values, axes = values.reshape(*field.kept, field.depth), (len(kept),)
         made.add(getattr(values, name), axes[0], out)
 
     return record
