@@ -128,7 +128,5 @@ def thread_count() -> int:
 def _flag(variable: str, otherwise: str) -> bool:
     text = os.environ.get(variable, "").strip()
     if text not in ("", "0", "1"):
-        raise ArgumentError(
-            f"{variable} is {text!r}; allowed are 0 and 1; unset it to {otherwise}"
-        )
+        raise ArgumentError(f"{variable} is {text!r}; allowed are 0 and 1; unset it to {otherwise}")
     return text == "1"

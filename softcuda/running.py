@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from softcuda.backends import added_devices, backends
 from softcuda.cache import CompileCache
-from softcuda.compiler.compile import Settings, compile_graph
+from softcuda.compiler.compile import compile_graph
+from softcuda.compiler.settings import Settings
 from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
 from softcuda.executor.arenas import HOST_ARENAS
 from softcuda.executor.executable import Executable

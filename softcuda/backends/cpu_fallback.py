@@ -36,7 +36,6 @@ DEVICE: Final = "cpu"
 FUSES: Final[frozenset[Kind]] = frozenset()
 FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # every step is bound by `bind`
 
-_NO_WORK: Final = (Kind.LEAF, Kind.VIEW)
 
 
 def _einsum(a: Array, b: Array, out: Array) -> None:
@@ -52,8 +51,8 @@ _METHOD: Final = Method(
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is work at all: leaves and views are not."""
-    if line.op.kind in _NO_WORK:
+    """Return whether the line is work at all: leaves, views and transfers are not."""
+    if not line.op.does_work:
         return Verdict(False, f"{line.op.name} is a {line.op.kind.value} and needs no backend")
     return Verdict(True)
 

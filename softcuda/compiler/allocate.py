@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from softcuda.backends.steps import Operand, Step
 from softcuda.compiler.arena import Lifetime, plan
-from softcuda.compiler.program import Place
+from softcuda.compiler.program import ArenaSize, Chosen, Place
 from softcuda.graph.lines import Graph
 from softcuda.graph.op import Kind
 from softcuda.graph.shapes import contiguous_strides, numel
@@ -18,6 +18,10 @@ __all__ = ["MemoryPlan", "allocate", "update_steps"]
 # Smaller values stay in the arena: a step that works in an output's buffer is bound again when
 # the output gets another one.
 _LENT_FROM: Final = 1 << 20
+
+# Backend and kernel of the steps that end a run.
+_ON_HOST: Final = ("cpu_fallback", "copy")
+_ON_DEVICE: Final = ("transfer", "d2d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +33,22 @@ class MemoryPlan:
             ~i (negative), the target of the k-th update len(lines) + k.
         output_lines: lines that own output buffers, each once.
         outputs: for each requested output its index in output_lines.
-        arena_bytes: size of the arena.
-        peak_bytes: the most bytes alive in it at once.
+        arenas: for each device type that needs an arena its size.
     """
 
     places: dict[int, Place]
     output_lines: tuple[int, ...]
     outputs: tuple[int, ...]
-    arena_bytes: int
-    peak_bytes: int
+    arenas: dict[str, ArenaSize]
 
 
-def allocate(graph: Graph, steps: Sequence[Step]) -> MemoryPlan:
+def allocate(chosen: Chosen, steps: Sequence[Step]) -> MemoryPlan:
     """Return where every value lives while the steps run in order."""
+    graph = chosen.graph
     output_lines = tuple(dict.fromkeys(graph.outputs))
     places = {
-        line: Place("output", k, graph.lines[line].nbytes) for k, line in enumerate(output_lines)
+        line: Place("output", k, graph.lines[line].nbytes, chosen.device(line))
+        for k, line in enumerate(output_lines)
     }
     constants = 0
     for number, line in enumerate(graph.lines):
@@ -52,18 +56,30 @@ def allocate(graph: Graph, steps: Sequence[Step]) -> MemoryPlan:
             places[number] = Place("constant", constants, line.nbytes)
             constants += 1
         elif line.op.kind is Kind.LEAF:
-            places[number] = Place("leaf", line.params.position, line.nbytes)
+            places[number] = Place("leaf", line.params.position, line.nbytes, line.params.device)
     for k, (variable, _) in enumerate(graph.updates):
         line = graph.lines[variable]
-        places[len(graph.lines) + k] = Place("variable", line.params.position, line.nbytes)
+        target = Place("variable", line.params.position, line.nbytes, line.params.device)
+        places[len(graph.lines) + k] = target
+    arenas = {}
     spans = _lifetimes(steps, places)
-    for value, output in _lent(spans, steps, output_lines, graph).items():
-        places[value] = Place("lent", output, spans.pop(value)[0])
-    arena = plan([Lifetime(nbytes, first, last) for nbytes, first, last in spans.values()])
-    for (value, (nbytes, _, _)), offset in zip(spans.items(), arena.offsets, strict=True):
-        places[value] = Place("arena", offset, nbytes)
-    outputs = tuple(output_lines.index(line) for line in graph.outputs)
-    return MemoryPlan(places, output_lines, outputs, arena.total_bytes, arena.peak_bytes)
+    for device in dict.fromkeys(chosen.devices) or ("cpu",):
+        here = {v: span for v, span in spans.items() if _device(v, steps, chosen) == device}
+        lenders = {k: v for k, v in enumerate(output_lines) if places[v].device == device}
+        for value, output in _lent(here, steps, lenders, graph).items():
+            places[value] = Place("lent", output, here.pop(value)[0], device)
+        arena = plan([Lifetime(nbytes, first, last) for nbytes, first, last in here.values()])
+        for (value, (nbytes, _, _)), offset in zip(here.items(), arena.offsets, strict=True):
+            places[value] = Place("arena", offset, nbytes, device)
+        if arena.total_bytes:
+            arenas[device] = ArenaSize(arena.total_bytes, arena.peak_bytes)
+    numbers = {line: k for k, line in enumerate(output_lines)}
+    return MemoryPlan(places, output_lines, tuple(numbers[n] for n in graph.outputs), arenas)
+
+
+def _device(value: int, steps: Sequence[Step], chosen: Chosen) -> str:
+    """Return the device type of a value, or of the scratch of step ~value."""
+    return chosen.device(value if value >= 0 else steps[~value].outputs[0].value)
 
 
 def _lifetimes(steps: Sequence[Step], placed: dict[int, Place]) -> dict[int, tuple[int, int, int]]:
@@ -86,7 +102,7 @@ def _lifetimes(steps: Sequence[Step], placed: dict[int, Place]) -> dict[int, tup
 def _lent(
     spans: dict[int, tuple[int, int, int]],
     steps: Sequence[Step],
-    output_lines: Sequence[int],
+    lenders: Mapping[int, int],
     graph: Graph,
 ) -> dict[int, int]:
     """Return the large values that live in an output's buffer before the output is written.
@@ -103,9 +119,9 @@ def _lent(
             written.setdefault(operand.value, number)
     large.sort(key=lambda v: (-spans[v][2], spans[v][1], v))
     lent: dict[int, int] = {}
-    rooms = [graph.lines[line].nbytes for line in output_lines]
-    for index in sorted(range(len(rooms)), key=lambda k: -rooms[k]):
-        free_before = written.get(output_lines[index], 0)
+    rooms = {k: graph.lines[line].nbytes for k, line in lenders.items()}
+    for index in sorted(rooms, key=lambda k: -rooms[k]):
+        free_before = written.get(lenders[index], 0)
         for value in large:
             nbytes, first, last = spans[value]
             if last < free_before and nbytes <= rooms[index] and value not in lent:
@@ -117,9 +133,10 @@ def _lent(
 def update_steps(graph: Graph) -> tuple[Step, ...]:
     """Return the steps that end a run: each variable takes its new value."""
     made = []
-    for k, (_, source) in enumerate(graph.updates):
+    for k, (variable, source) in enumerate(graph.updates):
         line = graph.lines[source]
         value = Operand(source, 0, line.dims, contiguous_strides(line.dims), line.dtype)
         target = value._replace(value=len(graph.lines) + k)
-        made.append(Step("cpu_fallback", "copy", (value,), (target,)))
+        on_host = graph.lines[variable].params.device == "cpu"
+        made.append(Step(*(_ON_HOST if on_host else _ON_DEVICE), (value,), (target,)))
     return tuple(made)

@@ -2,58 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from softcuda.backends import backends
-from softcuda.backends.steps import Step
+from softcuda.backends.steps import Step, Unit
 from softcuda.compiler.allocate import allocate, update_steps
 from softcuda.compiler.fuse import fuse
 from softcuda.compiler.lower import lower
 from softcuda.compiler.program import Chosen, Groups, Program
-from softcuda.compiler.schedule import order
+from softcuda.compiler.schedule import in_turns, order
 from softcuda.compiler.select import Selector, select
+from softcuda.compiler.settings import Settings
 from softcuda.compiler.simplify import simplify
 from softcuda.compiler.totals import modelled_totals
+from softcuda.compiler.transfer import transfer
 from softcuda.compiler.verify import verify
 from softcuda.graph.lines import Graph
 from softcuda.graph.op import Kind
-from softcuda.profile.model import Profile
 from softcuda.target import Target
 
-__all__ = ["Settings", "compile_graph"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What decides beside the graph.
-
-    Attributes:
-        profile: the profile whose rows select backends.
-        default: the shipped profile, for ops without a row.
-        target: the machine to compile for.
-        strict: a refusal or a missing row is an error.
-    """
-
-    profile: Profile
-    default: Profile
-    target: Target
-    strict: bool = False
+__all__ = ["compile_graph"]
 
 
 def compile_graph(graph: Graph, settings: Settings) -> Program:
-    """Return the program of a graph: verify, simplify, select, lower, fuse, schedule, allocate.
+    """Return the program of a graph: what the passes make of it, one after the other.
 
     Raises:
         ShapeError, DTypeError, ArgumentError: verify refuses the graph.
         BackendError, BackendRefused, NoDeviceError: select finds no backend.
     """
-    selector = Selector(settings.profile, settings.default, settings.target, settings.strict)
+    selector = Selector(settings)
     simplified = simplify(verify(graph))
     choices = select(simplified.graph, selector)
-    chosen = lower(simplified.graph, choices, selector)
+    lowered = lower(simplified.graph, choices, selector)
+    chosen = transfer(lowered, settings.profile.pool.device)
     groups = fuse(chosen.graph, chosen.choices, settings.target)
-    steps = _schedule(chosen.graph, groups, settings.target)
-    allocation = allocate(chosen.graph, steps)
+    steps = _schedule(chosen, groups, settings.target)
+    allocation = allocate(chosen, steps)
     final = chosen.graph
     leaf_lines = {
         line.params.position: number
@@ -70,8 +53,7 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
         output_lines=allocation.output_lines,
         outputs=allocation.outputs,
         updated=tuple(final.lines[variable].params.position for variable, _ in final.updates),
-        arena_bytes=allocation.arena_bytes,
-        peak_bytes=allocation.peak_bytes,
+        arenas=allocation.arenas,
         block_bytes=settings.profile.pool.block_size,
         target=settings.target,
         profile=settings.profile.name,
@@ -79,9 +61,9 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
     )
 
 
-def _schedule(graph: Graph, groups: Groups, target: Target) -> tuple[Step, ...]:
+def _schedule(chosen: Chosen, groups: Groups, target: Target) -> tuple[Step, ...]:
     """Return the steps of all units in an order that keeps few bytes alive, then the updates."""
-    units = groups.units
+    graph, units = chosen.graph, groups.units
     maker = {unit.result.value: number for number, unit in enumerate(units)}
     reads = [
         tuple(maker[operand.value] for operand in unit.operands if operand.value in maker)
@@ -89,11 +71,26 @@ def _schedule(graph: Graph, groups: Groups, target: Target) -> tuple[Step, ...]:
     ]
     sizes = [graph.lines[unit.result.value].nbytes for unit in units]
     sequence = order(reads, sizes, tuple(maker[root] for root in dict.fromkeys(graph.roots)))
+    if chosen.devices:
+        device = [
+            groups.backend_ids[k] == "transfer" or chosen.device(u.result.value) == "cpu"
+            for k, u in enumerate(units)
+        ]
+        sequence = in_turns(sequence, reads, device)
     known = backends()
     steps: list[Step] = []
     for number in sequence:
-        steps.extend(known[groups.backend_ids[number]].prepare(units[number], target))
+        backend_id = groups.backend_ids[number]
+        if backend_id == "transfer":
+            steps.append(_transfer_step(units[number]))
+        else:
+            steps.extend(known[backend_id].prepare(units[number], target))
     return (*steps, *update_steps(graph))
+
+
+def _transfer_step(unit: Unit) -> Step:
+    kernel = "h2d" if unit.chain[-1].params.device == "cuda" else "d2h"
+    return Step("transfer", kernel, unit.operands, (unit.result,), lines=unit.lines)
 
 
 def _origin(simplified: tuple[int, ...], chosen: Chosen) -> tuple[int, ...]:

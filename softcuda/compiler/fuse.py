@@ -137,7 +137,7 @@ class _Growing:
     def _anchors(self, number: int, group: _Group) -> bool:
         """Return whether a line can be the anchor in front of a chain of elementwise lines."""
         line = self._lines[number]
-        runner = self._known[self._choices[number].backend_id]
+        runner = self._known.get(self._choices[number].backend_id)
         return (
             group.anchor is None
             and line.op.kind in getattr(runner, "EPILOGUES", ())

@@ -9,7 +9,7 @@ from softcuda.backends.steps import Step, Unit
 from softcuda.graph.lines import Graph
 from softcuda.target import Target
 
-__all__ = ["Choice", "Chosen", "Groups", "Place", "Program", "Rewrite"]
+__all__ = ["ArenaSize", "Choice", "Chosen", "Groups", "Place", "Program", "Rewrite"]
 
 
 class Choice(NamedTuple):
@@ -31,12 +31,20 @@ class Place(NamedTuple):
 
     `space` is "leaf", "constant", "output", "variable" (the target of an update), "arena", or
     "lent" (the buffer of an output that is written later); `at` is the leaf's position, the
-    constant's or output's number, or the byte offset in the arena.
+    constant's or output's number, or the byte offset in the arena. `device` owns it.
     """
 
     space: str
     at: int
     nbytes: int
+    device: str = "cpu"
+
+
+class ArenaSize(NamedTuple):
+    """The size of an arena, and the most bytes alive in it at once."""
+
+    nbytes: int
+    peak_bytes: int
 
 
 class Rewrite(NamedTuple):
@@ -47,11 +55,20 @@ class Rewrite(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A graph with a decision for each line, and each earlier line's new number."""
+    """A graph with a decision for each line, and each earlier line's new number.
+
+    `devices` says for each line which device type owns its value; it is () where all is on the
+    host.
+    """
 
     graph: Graph
     choices: tuple[Choice, ...]
     origin: tuple[int, ...]
+    devices: tuple[str, ...] = ()
+
+    def device(self, line: int) -> str:
+        """Return the device type that owns the value of a line."""
+        return self.devices[line] if self.devices else "cpu"
 
 
 class Groups(NamedTuple):
@@ -76,8 +93,7 @@ class Program:
         output_lines: the lines that own output buffers; each once.
         outputs: for each requested output its index in `output_lines`.
         updated: positions of the leaves that are variables this program writes.
-        arena_bytes: size of the arena.
-        peak_bytes: the most bytes of intermediates alive at once.
+        arenas: for each device type that needs an arena its size.
         block_bytes: block size of the pool that the arena comes from.
         target: what it was compiled for.
         profile: the profile's name as printed.
@@ -93,9 +109,17 @@ class Program:
     output_lines: tuple[int, ...]
     outputs: tuple[int, ...]
     updated: tuple[int, ...]
-    arena_bytes: int
-    peak_bytes: int
+    arenas: dict[str, ArenaSize]
     block_bytes: int
     target: Target
     profile: str
     footer: tuple[str, ...] = ()
+
+    @property
+    def uses_cuda(self) -> bool:
+        """Whether any value of the program is on a CUDA device."""
+        return any(place.device == "cuda" for place in self.places.values())
+
+    def arena_bytes(self, device: str) -> int:
+        """Return the size of the arena on a device type; 0 where it needs none."""
+        return self.arenas[device].nbytes if device in self.arenas else 0

@@ -13,7 +13,7 @@ from typing import Final
 
 from softcuda.errors import ArgumentError
 
-__all__ = ["most_alive", "order"]
+__all__ = ["in_turns", "most_alive", "order"]
 
 _GREEDY_UP_TO: Final = 50_000  # units; above, list scheduling takes a good part of a second
 
@@ -229,3 +229,43 @@ def _list_schedule(
             if not waiting[reader]:
                 heapq.heappush(ready, (growth[reader], place[reader], reader))
     return sequence
+
+
+def in_turns(
+    sequence: Sequence[int], inputs_of: Sequence[Sequence[int]], is_first: Sequence[bool]
+) -> tuple[int, ...]:
+    """Return an order in which units of two kinds take long turns.
+
+    As long as a unit of the kind at work is ready, it goes next; of several the earliest in
+    `sequence`.
+
+    Args:
+        sequence: a topological order of the units.
+        inputs_of: for each unit the units it reads.
+        is_first: for each unit whether it is of the first kind.
+
+    Example:
+        >>> in_turns((0, 1, 2, 3), ((), (), (0,), (1,)), (True, False, True, False))
+        (0, 2, 1, 3)
+    """
+    place = {unit: position for position, unit in enumerate(sequence)}
+    missing = {unit: len(set(inputs_of[unit])) for unit in sequence}
+    readers: dict[int, list[int]] = {unit: [] for unit in sequence}
+    for unit in sequence:
+        for source in set(inputs_of[unit]):
+            readers[source].append(unit)
+    ready: dict[bool, list[int]] = {True: [], False: []}
+    for unit in sequence:
+        if not missing[unit]:
+            heapq.heappush(ready[is_first[unit]], place[unit])
+    turn, done = True, []
+    while ready[True] or ready[False]:
+        if not ready[turn]:
+            turn = not turn
+        unit = sequence[heapq.heappop(ready[turn])]
+        done.append(unit)
+        for reader in readers[unit]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready[is_first[reader]], place[reader])
+    return tuple(done)

@@ -7,26 +7,27 @@ from typing import Any
 
 from softcuda.backends import REFERENCE, backends
 from softcuda.compiler.program import Choice
+from softcuda.compiler.settings import Settings
 from softcuda.errors import BackendError, BackendRefused, NoDeviceError
 from softcuda.graph.lines import Graph, Line, row_dtype, row_size
 from softcuda.graph.op import Kind
-from softcuda.profile.model import Profile
-from softcuda.target import Target
 
-__all__ = ["Selector", "select"]
+__all__ = ["TRANSFER", "Selector", "select"]
 
 _LEAF = Choice("leaf", "a value of the graph")
 _VIEW = Choice("view", "a view does no work")
+TRANSFER = Choice("transfer", "a copy between devices")
 
 
 class Selector:
     """Looks rows up for single lines; `lower` asks it again for the parts of a composite."""
 
-    def __init__(self, profile: Profile, default: Profile, target: Target, strict: bool) -> None:
-        self._profile = profile
-        self._default = default
-        self._target = target
-        self._strict = strict
+    def __init__(self, settings: Settings) -> None:
+        self._profile = settings.profile
+        self._default = settings.default
+        self._target = settings.target
+        self._strict = settings.strict
+        self._no_device = settings.no_device
         self._backends: Mapping[str, Any] = backends()
 
     def choose(self, line: Line, operands: Sequence[Line]) -> Choice:
@@ -42,6 +43,13 @@ class Selector:
             return _LEAF
         if kind is Kind.VIEW:
             return _VIEW
+        if kind is Kind.TRANSFER:
+            if line.params.device == "cuda" and self._target.type != "cuda":
+                raise NoDeviceError(
+                    f"to: no CUDA device can be used here: {self._no_device}; leave the tensor on "
+                    "the cpu"
+                )
+            return TRANSFER
         backend_id, reason = self._row(line, operands)
         backend = self._backend(line, backend_id, reason)
         verdict = backend.supports(line, operands, self._target)
@@ -84,13 +92,16 @@ class Selector:
 
     def _backend(self, line: Line, backend_id: str, reason: str) -> Any:
         backend = self._backends.get(backend_id)
-        if backend is not None:
-            return backend
-        if backend_id.startswith("cuda"):
+        wants_device = (
+            backend_id.startswith("cuda") if backend is None else backend.DEVICE == "cuda"
+        )
+        if wants_device and self._target.type != "cuda":
             raise NoDeviceError(
                 f"{line.op.name}: {reason} names {backend_id}, and no CUDA device can be used "
-                "here; run soft_init, or set SOFTCUDA_CONFIG=default"
+                f"here: {self._no_device}; run soft_init, or set SOFTCUDA_CONFIG=default"
             )
+        if backend is not None:
+            return backend
         raise BackendError(
             f"{line.op.name}: {reason} names {backend_id}, which is not registered; registered "
             f"are {', '.join(self._backends)}; call softcuda.backends.register first"

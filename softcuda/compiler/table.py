@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softcuda.backends.steps import Step
-from softcuda.compiler.program import Program
+from softcuda.compiler.program import ArenaSize, Program
 from softcuda.graph.op import Kind
 from softcuda.graph.params import Dims
 
@@ -45,10 +45,11 @@ def decision_table(program: Program) -> str:
     views = sum(line.op.kind is Kind.VIEW for line in program.graph.lines)
     if views:
         lines.append(f"{views} views: backend_id view, they do no work")
-    lines.append(
-        f"arena {format_bytes(program.arena_bytes)}, most alive at once "
-        f"{format_bytes(program.peak_bytes)}"
-    )
+    for device, size in (program.arenas or {"cpu": ArenaSize(0, 0)}).items():
+        lines.append(
+            f"{device} arena {format_bytes(size.nbytes)}, most alive at once "
+            f"{format_bytes(size.peak_bytes)}"
+        )
     lines.extend(program.footer)
     return "\n".join(lines)
 

@@ -189,7 +189,10 @@ class Context:
 
     @property
     def primary(self) -> PrimaryContext:
-        """The reference to the primary context, which whatever lives in it holds."""
+        """The reference to the primary context; raises ClosedError after close().
+
+        Whatever lives in the context holds it.
+        """
         if self._primary is None:
             raise ClosedError(f"{self!r} was used after close(); make another Context")
         return self._primary

@@ -106,7 +106,7 @@ class Owner:
 
     @property
     def resource(self) -> Resource:
-        """The handle with its lifetime, for what must keep it alive."""
+        """The handle with its lifetime, to keep it alive; raises ClosedError after close()."""
         if self._resource is None:
             raise ClosedError(f"{self!r} was used after close(); make another one")
         return self._resource

@@ -10,7 +10,7 @@ import numpy as np
 
 from softcuda.compiler.program import Program
 from softcuda.compiler.table import decision_table, line_report
-from softcuda.errors import ArgumentError, FeedError
+from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
 from softcuda.executor.arenas import HOST_ARENAS
 from softcuda.executor.feeds import conform
 from softcuda.executor.runtime import Runtime
@@ -162,6 +162,11 @@ class Executable:
         return "folded" if line < 0 else self.program.choices[line].backend_id
 
     def _line_of(self, node: Node) -> int:
+        if not isinstance(node, Node):
+            raise ArgumentTypeError(
+                f"{node!r} of type {type(node).__name__} is no tensor; allowed are the tensors "
+                "that this executable's outputs depend on"
+            )
         known = self._numbers.get(id(node))
         if known is None or known[0]() is not node:
             raise ArgumentError(
@@ -183,8 +188,8 @@ class Executable:
 
     @property
     def arena_bytes(self) -> int:
-        """Size of the arena that the intermediates share [bytes]."""
-        return self.program.arena_bytes
+        """Size of the host arena that the intermediates share [bytes]."""
+        return self.program.arena_bytes("cpu")
 
     def __repr__(self) -> str:
         return (

@@ -145,11 +145,10 @@ class Runtime:
         return forget
 
     def _take_arena(self) -> Arena | None:
-        if not self.program.arena_bytes:
+        nbytes = self.program.arena_bytes("cpu")
+        if not nbytes:
             return None
-        arena = self._arenas.acquire(
-            self.program.arena_bytes, self._arena, self.program.block_bytes
-        )
+        arena = self._arenas.acquire(nbytes, self._arena, self.program.block_bytes)
         if arena is not self._arena:
             self._arena = arena
             arena.users.add(self)

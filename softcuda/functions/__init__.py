@@ -39,7 +39,7 @@ from softcuda.functions.creation import (
     zeros,
     zeros_like,
 )
-from softcuda.functions.evaluation import evaluate
+from softcuda.functions.evaluation import evaluate, to
 from softcuda.functions.indexing import gather, one_hot, take, take_along_axis, tril, triu
 from softcuda.functions.joining import concat, pad, split, stack
 from softcuda.functions.leaves import asarray, input, tensor, variable
@@ -225,6 +225,7 @@ __all__ = [
     "tan",
     "tanh",
     "tensor",
+    "to",
     "transpose",
     "tril",
     "triu",

@@ -1,12 +1,33 @@
-"""Evaluation of several tensors at once."""
+"""Where values are, and their evaluation."""
 
 from __future__ import annotations
 
 from softcuda import running
 from softcuda.errors import ArgumentTypeError
+from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.tensor import Tensor
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "to"]
+
+
+def to(x: TensorLike, device: str) -> Tensor:
+    """Return x on a device: y = x, its value held by "cpu" or "cuda".
+
+    A node like any other: the copy is made when the value is asked for, and none where the value
+    is there already. Where an operation runs is the profile's business, not the device's of its
+    operands.
+
+    Args:
+        x: any tensor.
+        device: "cpu" or "cuda".
+
+    Returns:
+        [x.shape], x.dtype.
+
+    Raises:
+        ArgumentError: there is no device of this name.
+    """
+    return as_tensor("to", x).to(device)
 
 
 def evaluate(*tensors: Tensor) -> None:

@@ -27,10 +27,11 @@ __all__ = [
 
 
 class LeafLayout(NamedTuple):
-    """Params of a leaf line: its strides [elements], its place among the leaves."""
+    """Params of a leaf line: its place among the leaves, its strides [elements], its device."""
 
     position: int
     strides: Dims
+    device: str = "cpu"
 
 
 class Line(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
+import numpy as np
+
 from softcuda.dtype import DType, dtype_of_array
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Constant, Dims, Params, literal
@@ -144,7 +146,10 @@ class Node:
     @property
     def device(self) -> Device | None:
         """The device that owns its data; None before it is evaluated."""
-        return None if self.data is None else HOST
+        data = self.data
+        if data is None:
+            return None
+        return HOST if isinstance(data, np.ndarray) else Device("cuda", data.ordinal)
 
     @property
     def grad_compute(self) -> Callable[..., Any] | None:

@@ -29,6 +29,7 @@ class Kind(Enum):
     RANDOM = "random"
     CONTRACTION = "contraction"
     COMPOSITE = "composite"
+    TRANSFER = "transfer"
 
 
 class Typed(Protocol):
@@ -62,6 +63,11 @@ class Op:
     dtype_rule: Callable[[Sequence[Any], Any], DType]
     operand_rule: Callable[[Sequence[Any], Any], DType] | None = None
     gradient: Callable[..., Any] | None = None
+
+    @property
+    def does_work(self) -> bool:
+        """True for what a backend computes: no leaf, no view, no copy between devices."""
+        return self.kind not in (Kind.LEAF, Kind.VIEW, Kind.TRANSFER)
 
     def __repr__(self) -> str:
         return self.name
@@ -215,6 +221,8 @@ _ROWS: Final[tuple[Op, ...]] = (
     _created("eye", sh.eye),
     _created("uniform", sh.given, arity=1),
     _created("normal", sh.given, arity=1),
+    # a copy from one device to another; the compiler places them, and Tensor.to
+    Op("transfer", "to", Kind.TRANSFER, 1, sh.same, dt.same),
     # contraction: matmul, dot, outer and every pair of an einsum
     Op("matmul", "matmul", Kind.CONTRACTION, 2, sh.contraction, dt.contracted, dt.contracted),
     # composites

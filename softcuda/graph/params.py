@@ -35,6 +35,7 @@ __all__ = [
     "Shape",
     "Slice",
     "Softmax",
+    "Transfer",
     "Triangle",
     "literal",
     "value_of",
@@ -233,6 +234,12 @@ class LayerNorm(NamedTuple):
     eps: str
     has_weight: bool
     has_bias: bool
+
+
+class Transfer(NamedTuple):
+    """The device that holds the copy."""
+
+    device: str
 
 
 class Contraction(NamedTuple):

@@ -61,7 +61,7 @@ def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -
         if node.data is not None or op.kind is Kind.LEAF:
             sources = ()
             if op.name != "constant":
-                params = LeafLayout(len(leaves), _leaf_strides(node))
+                params = LeafLayout(len(leaves), _leaf_strides(node), _device_type(node))
                 leaves.append(node)
                 if op.kind is not Kind.LEAF:
                     op = _NONE
@@ -88,6 +88,11 @@ def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -
         changed.append((variable, builder.add(_ADD, (variable, place))))
     graph = builder.finish([number[id(node)] for node in outputs], changed)
     return Traced(graph, tuple(nodes), tuple(leaves))
+
+
+def _device_type(node: Node) -> str:
+    device = node.device
+    return "cpu" if device is None else device.type
 
 
 def _leaf_strides(node: Node) -> tuple[int, ...]:

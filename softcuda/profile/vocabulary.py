@@ -72,8 +72,7 @@ KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-_NO_WORK: Final = (Kind.LEAF, Kind.VIEW)
-_WORK_OPS: Final = tuple(op.name for op in OPS.values() if op.kind not in _NO_WORK)
+_WORK_OPS: Final = tuple(op.name for op in OPS.values() if op.does_work)
 
 
 def work_ops() -> tuple[str, ...]:
@@ -99,12 +98,14 @@ def why_no_row(name: str) -> str:
     """
     op = OPS.get(name)
     if op is None:
-        tokens = [o.name for o in OPS.values() if o.public == name and o.kind not in _NO_WORK]
+        tokens = [o.name for o in OPS.values() if o.public == name and o.does_work]
         return f"its token here is {tokens[0]!r}" if tokens else _alias(name)
     if op.kind is Kind.VIEW:
         return "it is a view, which does no work and needs no backend"
     if op.kind is Kind.LEAF:
         return "it is a leaf, which is not computed"
+    if op.kind is Kind.TRANSFER:
+        return "it is a copy between devices, which [transfer] describes"
     return ""
 
 

@@ -13,7 +13,7 @@ from softcuda.dtype import as_dtype
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, FeedError, ShapeError
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
-from softcuda.graph.params import Dims
+from softcuda.graph.params import Dims, Transfer
 from softcuda.graph.shapes import numel
 from softcuda.tensor.elementwise import Elementwise
 from softcuda.tensor.indexing import Indexing
@@ -30,6 +30,7 @@ Array = np.ndarray[Any, Any]
 
 _VARIABLE: Final = OPS["variable"]
 _INPUT: Final = OPS["input"]
+_TRANSFER: Final = OPS["transfer"]
 
 
 class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
@@ -99,6 +100,16 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
         view = data.view()
         view.flags.writeable = False
         return view
+
+    def to(self, device: str) -> Self:
+        """Return softcuda.to(self, device).
+
+        Raises:
+            ArgumentError: there is no device of this name.
+        """
+        if device not in ("cpu", "cuda"):
+            raise ArgumentError(f"to: there is no device {device!r}; allowed are 'cpu' and 'cuda'")
+        return self.apply(_TRANSFER, (self,), Transfer(device))
 
     def item(self) -> Any:
         """Return the value of a tensor of one element as a Python bool, int or float.

@@ -14,7 +14,7 @@ from typing import Final
 from softcuda.dtype import DTYPES, DType
 from softcuda.errors import ArgumentError, DTypeError
 from softcuda.graph.node import Node
-from softcuda.graph.op import OPS, Kind
+from softcuda.graph.op import OPS
 from softcuda.tools.workloads_base import Recipe, Workload
 from softcuda.tools.workloads_elementwise import ELEMENTWISE_RECIPES
 from softcuda.tools.workloads_inputs import Source
@@ -90,7 +90,7 @@ def _recipe(op: str) -> Recipe:
     return recipe
 
 
-_missing = {op.name for op in OPS.values() if op.kind not in (Kind.LEAF, Kind.VIEW)} ^ set(
+_missing = {op.name for op in OPS.values() if op.does_work} ^ set(
     WORKLOADS
 )
 if _missing:

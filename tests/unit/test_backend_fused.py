@@ -72,8 +72,8 @@ def test_kernels_and_scratch():
     for chain, kernel, nbytes in (
         ([tanh], "chain", 0),
         ([tanh, both], "chain", 448),
-        ([tanh, both, total], "reduce", 0),
-        ([rows], "rows", 0),
+        ([tanh, both, total], "reduce", 512),
+        ([rows], "rows", 576),
     ):
         step = step_of(chain, [a], cpu_fused.prepare)
         assert (step.kernel, step.scratch_bytes, step.chain) == (kernel, nbytes, tuple(chain))
@@ -125,7 +125,7 @@ def test_softmax_rows(name, dtype, threads):
         for axis in range(len(dims)):
             for layout in range(4):
                 array = array_of(rng, dims, dtype, layout)
-                for elems in (1, 30, 10_000):
+                for elems in (None, 1, 30, 10_000):
                     found, expected = rows_of(
                         name, [array], Softmax(axis), block_elems=elems, threads=threads
                     )
@@ -141,7 +141,7 @@ def test_layer_norm_rows(weight, bias):
         arrays = [np.where(np.isfinite(arrays[0]), arrays[0], 0.5)]
         arrays += [rng.standard_normal(dims[len(dims) - count :]) for _ in range(weight + bias)]
         params = LayerNorm(count, "1e-05", weight, bias)
-        for elems in (1, 25, 10_000):
+        for elems in (None, 1, 25, 10_000):
             found, expected = rows_of("layer_norm", arrays, params, block_elems=elems, threads=2)
             close(found, expected, f64, "layer_norm", arrays[0])
 
@@ -150,7 +150,7 @@ def test_rows_longer_than_a_block(monkeypatch):
     monkeypatch.setattr(chain_rows, "LARGEST_BLOCK", 100)
     array = array_of(np.random.default_rng(5), (3, 1000), f32)
     for name in ("softmax", "log_softmax"):
-        found, expected = rows_of(name, [array], Softmax(1))
+        found, expected = rows_of(name, [array], Softmax(1), block_elems=chain_rows.BLOCK_ELEMS)
         close(found, expected, f32, name, array)
 
 

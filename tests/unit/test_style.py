@@ -190,7 +190,7 @@ def owed(path: Path, name: str, function: Function) -> Iterator[str]:
     if gives and not is_property and not says:
         yield f"{where} gives back a value and does not say which"
     raises = any(isinstance(n, ast.Raise) and n.exc is not None for n in nodes)
-    if raises and "Raises:" not in text and name_of(path) not in NAMED_AFTER_OPS:
+    if raises and "raises" not in text.lower() and name_of(path) not in NAMED_AFTER_OPS:
         yield f"{where} raises and does not say when"
 
 

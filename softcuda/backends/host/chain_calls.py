@@ -18,12 +18,15 @@ __all__ = ["SMALL_ELEMS", "CallList", "Field", "in_memory_order", "stand_in"]
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
 
-SMALL_ELEMS = 16384  # above, blocks on all cores are as fast
+# The block of a chain: up to here one thread with bare calls is as fast as two with tiles
+# (two-core Xeon, 2 MiB of second-level cache a core).
+SMALL_ELEMS = 98304
 
-# Two-core Xeon of 2.1 GHz, NumPy 2.4.
-LOOP_NS: Final = 45.0  # what NumPy takes to begin one more inner loop of a reduction
-EXTREME_LOOP_NS: Final = 180.0  # the same for max and min of floats, which clear a status register
-COPY_NS, ELEMENT_NS = 600.0, 1.2  # a copy that transposes
+# Two-core Xeon of 2.1 GHz, NumPy 2.4: what one more inner loop of a reduction takes.
+LOOP_NS: Final = 30.0
+EXTREME_LOOP_NS: Final = 140.0  # along a reduced axis, max and min of floats, which clear a status
+SERIAL_NS: Final = 2.5  # an element of a product along a reduced axis, which has no vector loop
+COPY_NS, COPY_ELEMENT_NS, TURN_ELEMENT_NS = 400.0, 0.25, 0.6
 
 _F64: Final = np.dtype(np.float64)
 
@@ -109,24 +112,31 @@ class CallList:
         dtype: np.dtype[Any] | None = None,
         *,
         loop_ns: float = LOOP_NS,
+        turns: int = 1,
     ) -> Field:
         """Return the field as `dtype`, so laid out that its reduction has few inner loops.
 
-        It is copied only where the dtype is another, or where the copy costs less than it saves.
-        The reduced axes come first or last in a copy that transposes, each group in order.
+        It is copied only where the dtype is another, or where the copy costs less than it saves:
+        then the reduced axes come first or last, each group in order.
+
+        Args:
+            field: what is to be reduced.
+            dtype: of the values; None for their own.
+            loop_ns: what an inner loop along reduced elements takes [ns].
+            turns: copies that transpose, where the layout is another: 2 for values that go back.
         """
         values, axes, order, _ = field
         dtype = dtype or values.dtype
         reduced = tuple(axes)
         kept = tuple(axis for axis in range(values.ndim) if axis not in axes)
-        size = values.size
-        inner = max(field.depth, size // field.depth)
-        run = values.shape[-1] if values.ndim else 1
+        size, inside = values.size, values.ndim - 1 in axes
         copied = values.dtype != dtype
-        natural = size / run * loop_ns + (COPY_NS if copied else 0)
-        turned = COPY_NS + size * ELEMENT_NS + size / inner * loop_ns
+        natural = size / values.shape[-1] * (loop_ns if inside else LOOP_NS)
+        natural += (COPY_NS + size * COPY_ELEMENT_NS) * copied
+        first, last = field.depth * LOOP_NS, size / field.depth * loop_ns
+        turned = min(first, last) + (COPY_NS + size * TURN_ELEMENT_NS) * turns
         if turned < natural:
-            turn = reduced + kept if inner > field.depth else kept + reduced
+            turn = reduced + kept if first <= last else kept + reduced
             values = values.transpose(turn)
             order = tuple(order[axis] for axis in turn)
             axes = tuple(turn.index(axis) for axis in reduced)

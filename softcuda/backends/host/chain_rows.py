@@ -13,7 +13,7 @@ from softcuda.backends.host.chain import threads_for
 from softcuda.backends.host.chain_calls import SMALL_ELEMS, CallList, stand_in
 from softcuda.backends.host.chain_small_rows import record_rows
 from softcuda.backends.host.chain_space import pieces
-from softcuda.backends.host.chain_sums import sum_axes
+from softcuda.backends.host.chain_sums import fold_axis, sum_axes
 from softcuda.backends.host.composites import (
     layer_norm_into,
     log_softmax_into,
@@ -150,7 +150,7 @@ class _Exponentials:
         if source.dtype != self.dtype or min(source.strides) < 0:
             convert(source, work)
             x = work
-        top = np.maximum.reduce(x, axis=axis, keepdims=True)
+        top = np.expand_dims(fold_axis(np.maximum, x, (axis,), None), axis)
         np.subtract(x, top, work)
         np.exp(work, powers)
         combine: Any = np.subtract if self.logarithm else np.divide

@@ -14,11 +14,19 @@ from typing import Any, Final
 import numpy as np
 
 from softcuda.backends.host.chain import environment, slot_bytes
-from softcuda.backends.host.chain_calls import EXTREME_LOOP_NS, CallList, Field, in_memory_order
+from softcuda.backends.host.chain_calls import (
+    EXTREME_LOOP_NS,
+    LOOP_NS,
+    SERIAL_NS,
+    CallList,
+    Field,
+    in_memory_order,
+)
 from softcuda.backends.host.chain_program import build_program
 from softcuda.backends.host.chain_space import fuse_axes
 from softcuda.backends.host.chain_sums import wide
 from softcuda.backends.steps import Micro, Operand
+from softcuda.dtype import bf16, bool_, f16
 from softcuda.graph.params import Params, value_of
 
 __all__ = ["record_reduction"]
@@ -28,6 +36,7 @@ Recorder = Callable[[CallList, Field, Array, Any], None]
 
 _F32: Final = np.dtype(np.float32)
 _F64: Final = np.dtype(np.float64)
+_I16: Final = np.dtype(np.int16)
 _BOOL: Final = np.dtype(np.bool_)
 
 
@@ -53,6 +62,8 @@ def record_reduction(
     dims = operands[place].dims if place >= 0 else chain[~place].dims
     if len(chain) == 1:
         operands, inputs = [operands[place]], [inputs[place]]
+        if last.op.name in ("any", "all") and operands[0].dtype in (f16, bf16):
+            operands, inputs = [operands[0]._replace(dtype=bool_)], [_flags(made, inputs[0])]
     program = build_program(chain[:-1], operands, None)
     space = fuse_axes(dims, inputs, [axis in params.axes for axis in range(len(dims))])
     axes = tuple(axis for axis, reduced in enumerate(space.labels) if reduced)
@@ -79,6 +90,14 @@ def record_reduction(
         record(made, in_memory_order(values, axes, own=own), result, params)
 
 
+def _flags(made: CallList, halves: Array) -> Array:
+    """Return which elements of 16 bits are no zero, read as integers: without their sign."""
+    magnitudes, flags = made.take(halves.shape, _I16), made.take(halves.shape, _BOOL)
+    made.add(np.left_shift, halves.view(_I16), np.asarray(1, _I16), magnitudes)
+    made.add(np.not_equal, magnitudes, np.asarray(0, _I16), flags)
+    return flags
+
+
 def _result(field: Field, out: Array) -> Array:
     """Return `out`, whose axes are the kept ones in order, with its axes as the field has them."""
     kept = [number for axis, number in enumerate(field.order) if axis not in field.axes]
@@ -95,9 +114,10 @@ def _floats(field: Field) -> np.dtype[Any]:
 
 def _adding(ufunc: Any) -> Recorder:
     """Return the recorder of sum or prod."""
+    serial_ns = SERIAL_NS if ufunc is np.multiply else 0.0
 
     def record(made: CallList, field: Field, out: Array, params: Params) -> None:
-        field = made.lay(field)
+        field = made.lay(field, loop_ns=LOOP_NS + serial_ns * field.depth)
         dtype = wide(field.values.dtype)
         out = _result(field, out)
         target = made.target(out, dtype)
@@ -228,7 +248,11 @@ def _logsumexp(made: CallList, field: Field, out: Array, params: Params) -> None
     target = made.target(out, _F64)
     _reduce(made, np.add, field._replace(values=powers), _F64, target)
     made.add(np.log, target, target)
-    made.add(np.add, target, top.reshape(field.kept), target)
+    shift = top.reshape(field.kept)
+    if dtype != _F64:
+        shift = made.take(field.kept, _F64)
+        made.add(np.copyto, shift, top.reshape(field.kept))
+    made.add(np.add, target, shift, target)
     made.deliver(target, out)
 
 

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcuda.backends.host.chain_calls import EXTREME_LOOP_NS, CallList, Field, in_memory_order
+from softcuda.backends.host.chain_calls import (
+    EXTREME_LOOP_NS,
+    LOOP_NS,
+    CallList,
+    Field,
+    in_memory_order,
+)
 from softcuda.backends.host.chain_space import fuse_axes
 from softcuda.backends.host.chain_sums import DEEPEST
 from softcuda.backends.steps import Micro
@@ -47,16 +53,15 @@ def record_rows(made: CallList, micro: Micro, inputs: Sequence[Array], out: Arra
         reduced = (out.ndim - 1,)
     dtype = compute_dtype(micro.dtype).numpy
     field = in_memory_order(values, reduced, own=False)
-    field = made.lay(field, dtype, loop_ns=2 * _LOOP_NS if norm else EXTREME_LOOP_NS)
+    loop_ns = 2 * LOOP_NS if norm else EXTREME_LOOP_NS
+    casts = (values.dtype != dtype) + (out.dtype != dtype)  # which are slow on strides
+    field = made.lay(field, dtype, loop_ns=loop_ns, turns=2 + 2 * casts)
     out = out.transpose(field.order)
     if norm:
         factors = [factor.transpose(field.order) for factor in factors]
         _layer_norm(made, field, factors, out, params)
     else:
         _exponentials(made, field, out, logarithm=micro.op.name == "log_softmax")
-
-
-_LOOP_NS: Final = 45.0
 
 
 def _sum_rows(made: CallList, values: Array, axes: tuple[int, ...], total: Array) -> None:

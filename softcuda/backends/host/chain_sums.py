@@ -34,12 +34,19 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def fold_axis(ufunc: Any, x: Array, axes: Dims, dtype: np.dtype[Any] | None) -> Array:
     """Return ufunc.reduce over axes; narrow rows of a contiguous block are joined first.
 
+    A short last axis is folded column by column.
+
     Args:
         ufunc: associative but for rounding.
         x: a block, any strides.
         axes: the axes to reduce, sorted.
         dtype: the dtype to reduce in; None for that of x.
     """
+    if x.ndim > 1 and axes == (x.ndim - 1,) and x.shape[-1] <= SHORT:
+        folded = x[..., 0].astype(dtype or x.dtype)
+        for place in range(1, x.shape[-1]):
+            ufunc(folded, x[..., place], out=folded)
+        return np.asarray(folded)
     kept = x.shape[1:]
     width = math.prod(kept)
     joins = x.ndim > 1 or ufunc in _SERIAL

@@ -1,11 +1,14 @@
 // Uses all of common.cuh, for every pair of dtypes: what the compile tests compile.
 //
-//   out[i] = DST(maximum(minimum(in[i], in[i]), warp's neighbours)), moved by vectors
+//   out[i] = DST(maximum(minimum(a, b), minimum(c, d))), a to d of other threads of the warp
 //
-//   probe     WIDTH elements a thread; in SRC, out DST; every architecture
-//   convert_all   one element a thread, for the conversion alone
+//   probe         that, moved by vectors of WIDTH; in SRC, out DST
+//   convert_all   out[i] = DST(in[i])
+//   extremes      maximum and minimum of two operands of one dtype
+//   divisions     FastDivisor, another divisor an element; INDEX is u32
 //
-// Launch: 256 threads a block, one vector or element a thread. Shared memory: none.
+// All dtypes, every architecture. Launch: 256 threads a block, a vector or element a thread.
+// Shared memory: none.
 // Limits: `in` and `out` are aligned to their vectors.
 #include "common.cuh"
 
@@ -39,4 +42,27 @@ template <typename DST, typename SRC>
 __global__ void __launch_bounds__(256)
     convert_all(DST* __restrict__ out, const SRC* __restrict__ in, i64 count) {
     for (i64 at = grid_thread(); at < count; at += grid_threads()) out[at] = convert<DST>(in[at]);
+}
+
+// out[0, i] = maximum(a[i], b[i]); out[1, i] = minimum(a[i], b[i])
+template <typename T>
+__global__ void __launch_bounds__(256)
+    extremes(T* __restrict__ out, const T* __restrict__ a, const T* __restrict__ b, i64 count) {
+    for (i64 at = grid_thread(); at < count; at += grid_threads()) {
+        const auto left = convert<compute_t<T>>(a[at]), right = convert<compute_t<T>>(b[at]);
+        out[at] = convert<T>(maximum(left, right));
+        out[count + at] = convert<T>(minimum(left, right));
+    }
+}
+
+// out[0, i] = n[i] / divisors[i]; out[1, i] = n[i] % divisors[i]
+template <typename INDEX>
+__global__ void __launch_bounds__(256)
+    divisions(INDEX* __restrict__ out, const INDEX* __restrict__ n,
+              const FastDivisor* __restrict__ divisors, i64 count) {
+    for (i64 at = grid_thread(); at < count; at += grid_threads()) {
+        const INDEX quotient = divisors[at].quotient(n[at]);
+        out[at] = quotient;
+        out[count + at] = divisors[at].remainder(n[at], quotient);
+    }
 }

@@ -1,0 +1,121 @@
+// The operands of an elementwise loop: how each lies, and readers that hold what was loaded.
+//
+//   Dense<T>     lies as the dense result does: element i at i
+//   Single<T>    one value for the whole loop
+//   Row<T>       stride 1 along the innermost axis, strides of its own along the others
+//   Level<T>     stride 0 along the innermost axis, strides of its own along the others
+//   Strided<T>   any strides; one element a vector of the loop
+//
+// A Reader holds UNROLL vectors of WIDTH elements of one operand; all of them are loaded before
+// the first is used. Readers are held together by Tuple, one a number.
+#pragma once
+
+#include "common.cuh"
+
+enum class Lies { DENSE, SINGLE, ROW, LEVEL, STRIDED };
+
+template <typename T>
+struct Dense {
+    using type = T;
+    static constexpr Lies LIES = Lies::DENSE;
+};
+
+template <typename T>
+struct Single {
+    using type = T;
+    static constexpr Lies LIES = Lies::SINGLE;
+};
+
+template <typename T>
+struct Row {
+    using type = T;
+    static constexpr Lies LIES = Lies::ROW;
+};
+
+template <typename T>
+struct Level {
+    using type = T;
+    static constexpr Lies LIES = Lies::LEVEL;
+};
+
+template <typename T>
+struct Strided {
+    using type = T;
+    static constexpr Lies LIES = Lies::STRIDED;
+};
+
+template <typename OPERAND>
+constexpr bool has_strides = OPERAND::LIES != Lies::DENSE && OPERAND::LIES != Lies::SINGLE;
+template <typename OPERAND>
+constexpr bool has_vectors = OPERAND::LIES == Lies::DENSE || OPERAND::LIES == Lies::ROW;
+
+// Whether vectors of WIDTH elements may be moved at an address.
+template <i32 WIDTH, typename T>
+__device__ __forceinline__ bool is_aligned(const T* address) {
+    return reinterpret_cast<u64>(address) % (sizeof(T) * WIDTH) == 0;
+}
+
+// ---- readers ------------------------------------------------------------------------------------
+
+template <typename OPERAND, i32 WIDTH, i32 UNROLL>
+struct Reader {
+    using T = typename OPERAND::type;
+    static constexpr i32 LANES = has_vectors<OPERAND> ? WIDTH : 1;
+    static constexpr i32 VECTORS = OPERAND::LIES == Lies::SINGLE ? 1 : UNROLL;
+
+    Vector<T, LANES> held[VECTORS];
+
+    // Before the loop.
+    __device__ __forceinline__ void begin(const T* address) {
+        if constexpr (OPERAND::LIES == Lies::SINGLE) held[0].lanes[0] = *address;
+    }
+
+    // Vector `number`, by one access or, where the address allows none, lane by lane.
+    template <bool IS_ALIGNED>
+    __device__ __forceinline__ void fetch(i32 number, const T* address) {
+        if constexpr (OPERAND::LIES == Lies::SINGLE) {
+        } else if constexpr (IS_ALIGNED || LANES == 1) {
+            held[number] = load<LANES>(address);
+        } else {
+#pragma unroll
+            for (i32 lane = 0; lane < LANES; ++lane) held[number].lanes[lane] = address[lane];
+        }
+    }
+
+    __device__ __forceinline__ T at(i32 number, i32 lane) const {
+        return held[VECTORS == 1 ? 0 : number].lanes[LANES == 1 ? 0 : lane];
+    }
+};
+
+// ---- tuples -------------------------------------------------------------------------------------
+
+template <i32... K>
+struct Numbers {};
+
+template <i32 COUNT, i32... K>
+struct CountTo : CountTo<COUNT - 1, COUNT - 1, K...> {};
+template <i32... K>
+struct CountTo<0, K...> {
+    using type = Numbers<K...>;
+};
+// Numbers<0, 1, ..., COUNT - 1>
+template <i32 COUNT>
+using count_to = typename CountTo<COUNT>::type;
+
+template <i32 K, typename VALUE>
+struct Member {
+    VALUE value;
+};
+
+template <typename NUMBERS, typename... VALUES>
+struct Members;
+template <i32... K, typename... VALUES>
+struct Members<Numbers<K...>, VALUES...> : Member<K, VALUES>... {};
+
+template <typename... VALUES>
+using Tuple = Members<count_to<sizeof...(VALUES)>, VALUES...>;
+
+template <i32 K, typename VALUE>
+__device__ __forceinline__ VALUE& get(Member<K, VALUE>& member) {
+    return member.value;
+}

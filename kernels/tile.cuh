@@ -1,0 +1,211 @@
+// Tiles of the operands of a product of matrices: from any strides to shared memory.
+//
+//   MultiIndex    up to MAX_AXES axes that count as one index, innermost first; with Strides it
+//                 gives the offset of an index in one operand
+//   Tile          extents of a block's tile and of a thread's part, and what follows from them
+//   TileLoader    fetch: a tile's elements of one operand into registers; stash: from there into
+//                 shared memory, [BLOCK_K][STRIDE], rows beside each other, in the compute type
+//
+// An operand has rows (m of A, n of B) and a depth (k). Neighbouring threads read neighbours along
+// the rows or along the depth, whichever lies closer in memory, as vectors of RUN elements where
+// strides, extents and the address allow it: four ways, chosen once a kernel.
+//
+// Edges: rows beyond the last are read as the last, and never stored by the caller; what lies
+// beyond the depth is 0.
+// Shared memory: STRIDE is ROWS and one vector more, so that transposed stores spread over the
+// banks. Limits: every extent below 2^31; offsets are 64-bit.
+// Source: Volkov and Demmel, Benchmarking GPUs to Tune Dense Linear Algebra (2008); Boehm, How to
+// Optimize a CUDA Matmul Kernel (2022); Matthews, High-Performance Tensor Contraction without
+// Transposition (2018), for operands of several axes.
+#pragma once
+
+#include "common.cuh"
+
+constexpr i32 MAX_AXES = 8;
+constexpr i32 LANES_M = 8;  // threads of a warp along m, and along n
+constexpr i32 LANES_N = 4;
+
+// ---- indices of several axes --------------------------------------------------------------------
+
+struct Strides {
+    i64 along[MAX_AXES];
+};
+
+struct MultiIndex {
+    i32 count;  // at least 1
+    FastDivisor extents[MAX_AXES];
+
+    template <typename STRIDES>
+    __device__ __forceinline__ i64 offset(const STRIDES& strides, u32 index) const {
+        i64 result = 0;
+        const i32 last = count - 1;
+#pragma unroll 1
+        for (i32 axis = 0; axis < last; ++axis) {
+            const u32 quotient = extents[axis].quotient(index);
+            result += strides.along[axis] * extents[axis].remainder(index, quotient);
+            index = quotient;
+        }
+        return result + strides.along[last] * index;
+    }
+};
+
+// Where an operand's elements lie, and how they are best read.
+struct OperandLayout {
+    Strides batches;
+    Strides rows;
+    Strides depth;
+    i32 is_along_depth;  // neighbouring threads read neighbours of k
+    i32 has_vectors;     // RUN neighbours are contiguous and never cut by an extent
+};
+
+// ---- tiles --------------------------------------------------------------------------------------
+
+template <i32 M, i32 N, i32 K, i32 PART_M, i32 PART_N>
+struct Tile {
+    static constexpr i32 BLOCK_M = M;
+    static constexpr i32 BLOCK_N = N;
+    static constexpr i32 BLOCK_K = K;
+    static constexpr i32 THREAD_M = PART_M;
+    static constexpr i32 THREAD_N = PART_N;
+    static constexpr i32 THREADS = (M / PART_M) * (N / PART_N);
+    static constexpr i32 WARPS_N = N / (LANES_N * PART_N);
+    static constexpr i32 SLAB_ROWS = M / PART_M;  // one row of every thread
+
+    static_assert(M % (LANES_M * PART_M) == 0, "warps tile the block along m");
+    static_assert(N % (LANES_N * PART_N) == 0, "warps tile the block along n");
+    static_assert(K % 2 == 0, "two sets of fragments take turns");
+    static_assert(THREADS % M == 0 || M % THREADS == 0, "threads read whole lines of A");
+    static_assert(THREADS % N == 0, "threads read whole lines of B, and store whole rows");
+    static_assert(M <= THREADS, "a thread reads one row of A, or whole lines of k");
+};
+
+template <typename C>
+constexpr i32 FRAGMENT = 16 / static_cast<i32>(sizeof(C));  // elements of a shared-memory access
+
+// An element of an operand in the type that it is multiplied in. A sum over private labels comes
+// in that type already and is not rounded in between.
+template <typename T, typename S>
+__device__ __forceinline__ compute_t<T> as_factor(S value) {
+    if constexpr (is_same<S, compute_t<T>>) {
+        return value;
+    } else {
+        return convert<compute_t<T>>(convert<T>(value));
+    }
+}
+
+template <typename S, typename T, i32 ROWS, i32 BLOCK_K, i32 THREADS>
+struct TileLoader {
+    using C = compute_t<T>;
+    static constexpr i32 RUN = FRAGMENT<C>;
+    static constexpr i32 STRIDE = ROWS + RUN;
+    static constexpr i32 ELEMENTS = ROWS * BLOCK_K / THREADS;
+    static constexpr bool CAN_BE_VECTORS = sizeof(S) * RUN <= 16;
+    static_assert(ELEMENTS % RUN == 0, "a thread fetches whole vectors");
+    static_assert(THREADS % (ROWS / RUN) == 0, "threads fetch whole lines of vectors of rows");
+    static_assert(THREADS % BLOCK_K == 0, "threads fetch whole lines of the depth");
+
+    const S* source;        // first row, or this thread's row where reads go along the rows
+    const i64* row_offsets;  // shared, of every row of the tile; for reads along the depth
+    bool is_along_depth;
+    bool is_vector;
+    S staged[ELEMENTS];
+
+    // `first` is the tile's first row of `rows`; `table` holds ROWS offsets.
+    __device__ __forceinline__ void open(const S* batch, const OperandLayout& layout,
+                                         const MultiIndex& axes, i32 first, i32 rows, i64* table) {
+        constexpr u64 BYTES = sizeof(S) * RUN;
+        is_along_depth = layout.is_along_depth != 0;
+        is_vector = CAN_BE_VECTORS && layout.has_vectors != 0 &&
+                    reinterpret_cast<u64>(batch) % BYTES == 0;
+        source = batch;
+        row_offsets = table;
+        if (is_along_depth) {
+            for (i32 row = threadIdx.x; row < ROWS; row += THREADS) {
+                table[row] = axes.offset(layout.rows, min(first + row, rows - 1));
+            }
+        } else {
+            const i32 width = is_vector ? RUN : 1;
+            const i32 row = first + static_cast<i32>(threadIdx.x) % (ROWS / width) * width;
+            source += axes.offset(layout.rows, min(row, rows - width));
+        }
+    }
+
+    template <i32 WIDTH>
+    __device__ __forceinline__ void fetch_rows(const OperandLayout& layout, const MultiIndex& axes,
+                                               i32 k_first, i32 k_end) {
+        constexpr i32 LINE = ROWS / WIDTH;
+#pragma unroll
+        for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
+            const i32 k = k_first + threadIdx.x / LINE + piece * (THREADS / LINE);
+            Vector<S, WIDTH> read{};
+            if (k < k_end) read = load<WIDTH>(source + axes.offset(layout.depth, k));
+#pragma unroll
+            for (i32 i = 0; i < WIDTH; ++i) staged[piece * WIDTH + i] = read.lanes[i];
+        }
+    }
+
+    template <i32 WIDTH>
+    __device__ __forceinline__ void fetch_depth(const OperandLayout& layout, const MultiIndex& axes,
+                                                i32 k_first, i32 k_end) {
+        constexpr i32 LINE = BLOCK_K / WIDTH;
+        const i32 k = k_first + threadIdx.x % LINE * WIDTH;
+        const S* column = source;
+        if (k < k_end) column += axes.offset(layout.depth, k);
+#pragma unroll
+        for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
+            const i32 row = threadIdx.x / LINE + piece * (THREADS / LINE);
+            Vector<S, WIDTH> read{};
+            if (k < k_end) read = load<WIDTH>(column + row_offsets[row]);
+#pragma unroll
+            for (i32 i = 0; i < WIDTH; ++i) staged[piece * WIDTH + i] = read.lanes[i];
+        }
+    }
+
+    template <i32 WIDTH>
+    __device__ __forceinline__ void stash_rows(C* tile) const {
+        constexpr i32 LINE = ROWS / WIDTH;
+        C* own = tile + threadIdx.x / LINE * STRIDE + threadIdx.x % LINE * WIDTH;
+#pragma unroll
+        for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
+            Vector<C, WIDTH> written;
+#pragma unroll
+            for (i32 i = 0; i < WIDTH; ++i) {
+                written.lanes[i] = as_factor<T>(staged[piece * WIDTH + i]);
+            }
+            store(own + piece * (THREADS / LINE) * STRIDE, written);
+        }
+    }
+
+    template <i32 WIDTH>
+    __device__ __forceinline__ void stash_depth(C* tile) const {
+        constexpr i32 LINE = BLOCK_K / WIDTH;
+        C* own = tile + threadIdx.x % LINE * WIDTH * STRIDE + threadIdx.x / LINE;
+#pragma unroll
+        for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
+#pragma unroll
+            for (i32 i = 0; i < WIDTH; ++i) {
+                own[i * STRIDE + piece * (THREADS / LINE)] =
+                    as_factor<T>(staged[piece * WIDTH + i]);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void fetch(const OperandLayout& layout, const MultiIndex& axes,
+                                          i32 k_first, i32 k_end) {
+        if constexpr (CAN_BE_VECTORS) {
+            if (is_vector && is_along_depth) return fetch_depth<RUN>(layout, axes, k_first, k_end);
+            if (is_vector) return fetch_rows<RUN>(layout, axes, k_first, k_end);
+        }
+        if (is_along_depth) return fetch_depth<1>(layout, axes, k_first, k_end);
+        fetch_rows<1>(layout, axes, k_first, k_end);
+    }
+
+    __device__ __forceinline__ void stash(C* tile) const {
+        if constexpr (CAN_BE_VECTORS) {
+            if (is_vector && is_along_depth) return stash_depth<RUN>(tile);
+            if (is_vector) return stash_rows<RUN>(tile);
+        }
+        if (is_along_depth) return stash_depth<1>(tile);
+        stash_rows<1>(tile);
+    }
+};

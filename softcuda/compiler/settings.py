@@ -1,0 +1,29 @@
+"""What decides a compilation beside the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softcuda.profile.model import Profile
+from softcuda.target import Target
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides beside the graph.
+
+    Attributes:
+        profile: the profile whose rows select backends.
+        default: the shipped profile, for ops without a row.
+        target: the machine to compile for.
+        strict: a refusal or a missing row is an error.
+        no_device: why no CUDA device can be used, where `target` is a CPU.
+    """
+
+    profile: Profile
+    default: Profile
+    target: Target
+    strict: bool = False
+    no_device: str = ""
