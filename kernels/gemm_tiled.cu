@@ -72,81 +72,262 @@ struct Rounded {
     static __device__ __forceinline__ T apply(T product) { return product; }
 };
 
-template <typename T, typename EPILOGUE, typename C, typename... EXTRA>
-__device__ __forceinline__ typename EPILOGUE::Result finish(C sum,
-                                                            const Offsets<sizeof...(EXTRA)>& at,
-                                                            const EXTRA*... extra) {
-    i32 number = 0;
-    const Offsets<sizeof...(EXTRA)> numbered = at;
-    // Braces, unlike a call's parentheses, are evaluated from left to right.
-    struct Call {
-        typename EPILOGUE::Result result;
-        __device__ __forceinline__ Call(T product, EXTRA... values)
-            : result(EPILOGUE::apply(product, values...)) {}
-    };
-    return Call{convert<T>(sum), extra[numbered.of[number++]]...}.result;
-}
+// Argument 0 of a chain is the product, the others are elements of the further operands.
+template <typename T, i32 COUNT>
+struct ChainReader {
+    T product;
+    const void* const* extra;
+    Offsets<COUNT> at;
 
-// ---- fragments ----------------------------------------------------------------------------------
-
-// A thread's place in the tile. Lanes that differ in bit 0 share B, in bit 1 share A: a vector load
-// of a half-warp then is one access of shared memory.
-template <typename TILE, typename C>
-struct Place {
-    static constexpr i32 WIDTH = FRAGMENT<C>;
-    i32 warp_m, warp_n, lane_m, lane_n;
-
-    __device__ __forceinline__ Place() {
-        const i32 lane = lane_index();
-        warp_m = warp_index() / TILE::WARPS_N;
-        warp_n = warp_index() % TILE::WARPS_N;
-        lane_m = (lane & 1) | (lane >> 2 & 6);
-        lane_n = lane >> 1 & 3;
-    }
-    __device__ __forceinline__ i32 row(i32 i) const {
-        return (warp_m * TILE::THREAD_M + i / WIDTH * WIDTH) * LANES_M + lane_m * WIDTH + i % WIDTH;
-    }
-    __device__ __forceinline__ i32 column(i32 j) const {
-        return (warp_n * TILE::THREAD_N + j / WIDTH * WIDTH) * LANES_N + lane_n * WIDTH + j % WIDTH;
-    }
-    __device__ __forceinline__ i32 slab_row() const { return warp_m * LANES_M + lane_m; }
-    __device__ static __forceinline__ i32 row_of_slab(i32 slab_row, i32 i) {
-        return (slab_row / LANES_M * TILE::THREAD_M + i / WIDTH * WIDTH) * LANES_M +
-               slab_row % LANES_M * WIDTH + i % WIDTH;
+    template <typename SLOT>
+    __device__ __forceinline__ auto operator()(SLOT) const {
+        if constexpr (SLOT::NUMBER == 0) {
+            return product;
+        } else {
+            using Read = typename SLOT::type;
+            constexpr i32 PLACE = SLOT::NUMBER - 1;
+            return static_cast<const Read*>(extra[PLACE])[at.of[PLACE]];
+        }
     }
 };
 
-__device__ __forceinline__ f32 multiply_add(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ f64 multiply_add(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+// The offsets of one element of the product; `parts` of them are those of rows, say.
+template <i32 COUNT, i32 RANK>
+struct ExtraPlace {
+    const GemmProblem& problem;
+    const Extras<COUNT, RANK>& extras;
 
-template <typename TILE, typename C>
-struct Fragments {
-    static constexpr i32 WIDTH = FRAGMENT<C>;
-    C a[TILE::THREAD_M];
-    C b[TILE::THREAD_N];
-
-    // `line_a` and `line_b` start at this thread's first row and column.
-    __device__ __forceinline__ void read(const C* line_a, const C* line_b) {
+    __device__ __forceinline__ Offsets<COUNT> element(i32 batch, i32 row, i32 column) const {
+        Offsets<COUNT> result;
 #pragma unroll
-        for (i32 i = 0; i < TILE::THREAD_M; i += WIDTH) {
-            const auto piece = load<WIDTH>(line_a + i * LANES_M);
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) a[i + lane] = piece.lanes[lane];
+        for (i32 e = 0; e < COUNT; ++e) {
+            result.of[e] = problem.batch_axes.offset(extras.of[e].batches, batch) +
+                           problem.row_axes.offset(extras.of[e].rows, row) +
+                           problem.column_axes.offset(extras.of[e].columns, column);
         }
+        return result;
+    }
+};
+
+// ---- stores -------------------------------------------------------------------------------------
+
+// The sums of every thread, rounded to R, straight to rows and columns of global memory.
+template <typename TILE, typename R, typename C>
+__device__ __forceinline__ void store_rows(R* out, const C (&sums)[TILE::THREAD_M][TILE::THREAD_N],
+                                           const i64* row_offsets, const i64* column_offsets,
+                                           i32 rows, i32 columns, bool has_vectors) {
+    constexpr i32 WIDTH = FRAGMENT<C>;
+    const Place<TILE, C> place;
+#pragma unroll
+    for (i32 i = 0; i < TILE::THREAD_M; ++i) {
+        if (place.row(i) >= rows) continue;
+        R* const row = out + row_offsets[place.row(i)];
 #pragma unroll
         for (i32 j = 0; j < TILE::THREAD_N; j += WIDTH) {
-            const auto piece = load<WIDTH>(line_b + j * LANES_N);
+            Vector<R, WIDTH> rounded;
 #pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) b[j + lane] = piece.lanes[lane];
-        }
-    }
-    __device__ __forceinline__ void add_to(C (&sums)[TILE::THREAD_M][TILE::THREAD_N]) const {
+            for (i32 lane = 0; lane < WIDTH; ++lane) {
+                rounded.lanes[lane] = convert<R>(sums[i][j + lane]);
+            }
+            const i32 column = place.column(j);
+            if (has_vectors) {
+                if (column < columns) store(row + column_offsets[column], rounded);
+                continue;
+            }
 #pragma unroll
-        for (i32 i = 0; i < TILE::THREAD_M; ++i) {
-#pragma unroll
-            for (i32 j = 0; j < TILE::THREAD_N; ++j) {
-                sums[i][j] = multiply_add(a[i], b[j], sums[i][j]);
+            for (i32 lane = 0; lane < WIDTH; ++lane) {
+                if (column + lane < columns) {
+                    row[column_offsets[column + lane]] = rounded.lanes[lane];
+                }
             }
         }
     }
-};
+}
+
+// The sums through shared memory, one row of every thread at a time, so that the chain stands in a
+// loop and neighbouring threads store neighbouring columns.
+template <typename TILE, typename T, typename EPILOGUE, typename C, i32 COUNT, i32 RANK>
+__device__ __forceinline__ void store_chain(typename EPILOGUE::Result* out, C* slab,
+                                            const C (&sums)[TILE::THREAD_M][TILE::THREAD_N],
+                                            const i64* row_offsets, const i64* column_offsets,
+                                            const ExtraPlace<COUNT, RANK>& extra_place,
+                                            const void* const* extra, i32 batch, i32 first_row,
+                                            i32 first_column) {
+    constexpr i32 WIDTH = FRAGMENT<C>;
+    constexpr i32 LINES = TILE::THREADS / TILE::BLOCK_N;
+    const GemmProblem& problem = extra_place.problem;
+    const Place<TILE, C> place;
+    const i32 column = threadIdx.x % TILE::BLOCK_N;
+#pragma unroll
+    for (i32 i = 0; i < TILE::THREAD_M; ++i) {
+        __syncthreads();
+#pragma unroll
+        for (i32 j = 0; j < TILE::THREAD_N; j += WIDTH) {
+            Vector<C, WIDTH> piece;
+#pragma unroll
+            for (i32 lane = 0; lane < WIDTH; ++lane) piece.lanes[lane] = sums[i][j + lane];
+            store(slab + place.slab_row() * TILE::BLOCK_N + place.column(j), piece);
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (i32 line = threadIdx.x / TILE::BLOCK_N; line < TILE::SLAB_ROWS; line += LINES) {
+            const i32 row = place.row_of_slab(line, i);
+            if (first_row + row >= problem.m || first_column + column >= problem.n) continue;
+            const auto at = extra_place.element(batch, first_row + row, first_column + column);
+            const T product = convert<T>(slab[line * TILE::BLOCK_N + column]);
+            out[row_offsets[row] + column_offsets[column]] =
+                EPILOGUE::of(ChainReader<T, COUNT>{product, extra, at});
+        }
+    }
+}
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+template <typename A, typename B, typename T, typename TILE, typename EPILOGUE, i32 RANK,
+          typename... EXTRA>
+__global__ void __launch_bounds__(TILE::THREADS)
+    gemm_tiled(typename EPILOGUE::Result* __restrict__ out, compute_t<T>* __restrict__ partial,
+               const A* __restrict__ a, const B* __restrict__ b,
+               const __grid_constant__ GemmProblem problem,
+               const __grid_constant__ Extras<sizeof...(EXTRA), RANK> extras,
+               const EXTRA* __restrict__... extra) {
+    using C = compute_t<T>;
+    using LoaderA = TileLoader<A, T, TILE::BLOCK_M, TILE::BLOCK_K, TILE::THREADS>;
+    using LoaderB = TileLoader<B, T, TILE::BLOCK_N, TILE::BLOCK_K, TILE::THREADS>;
+    constexpr i32 BLOCK_K = TILE::BLOCK_K;
+    constexpr i32 SIZE_A = BLOCK_K * LoaderA::STRIDE, SIZE_B = BLOCK_K * LoaderB::STRIDE;
+
+    // indices
+    const u32 tiles = static_cast<u32>(problem.tiles_m) * problem.tiles_n;
+    const u32 part = blockIdx.x / tiles, tile = blockIdx.x - part * tiles;
+    const u32 band = BAND * static_cast<u32>(problem.tiles_n);
+    const i32 band_first = tile / band * BAND;
+    const i32 band_rows = min(BAND, problem.tiles_m - band_first);
+    const i32 first_row = (band_first + tile % band % band_rows) * TILE::BLOCK_M;
+    const i32 first_column = tile % band / band_rows * TILE::BLOCK_N;
+    const i32 split = part % problem.splits;
+    const i32 batch = problem.first_batch + part / problem.splits;
+    const i32 k_first = split * problem.k_chunk;
+    const i32 k_end = min(k_first + problem.k_chunk, problem.k);
+
+    // shared memory
+    __shared__ alignas(16) C tiles_a[2 * SIZE_A];
+    __shared__ alignas(16) C tiles_b[2 * SIZE_B];
+    __shared__ i64 row_offsets[TILE::BLOCK_M];
+    __shared__ i64 column_offsets[TILE::BLOCK_N];
+
+    // load
+    LoaderA load_a;
+    LoaderB load_b;
+    load_a.open(a + problem.batch_axes.offset(problem.a.batches, batch), problem.a,
+                problem.row_axes, first_row, problem.m, row_offsets);
+    load_b.open(b + problem.batch_axes.offset(problem.b.batches, batch), problem.b,
+                problem.column_axes, first_column, problem.n, column_offsets);
+    __syncthreads();
+    const i32 steps = ceil_divide(k_end - k_first, BLOCK_K);
+    const Place<TILE, C> place;
+    const C* own_a = tiles_a + place.row(0);
+    const C* own_b = tiles_b + place.column(0);
+    Fragments<TILE, C> fragments[2];
+    C sums[TILE::THREAD_M][TILE::THREAD_N] = {};
+    if (steps > 0) {
+        load_a.fetch(problem.a, problem.depth_axes, k_first, k_end);
+        load_b.fetch(problem.b, problem.depth_axes, k_first, k_end);
+        load_a.stash(tiles_a);
+        load_b.stash(tiles_b);
+        __syncthreads();
+        fragments[0].read(own_a, own_b);
+    }
+
+    // compute
+    for (i32 step = 0; step < steps; ++step) {
+        const bool has_next = step + 1 < steps;
+        const i32 buffer = step & 1;
+        if (has_next) {
+            load_a.fetch(problem.a, problem.depth_axes, k_first + (step + 1) * BLOCK_K, k_end);
+            load_b.fetch(problem.b, problem.depth_axes, k_first + (step + 1) * BLOCK_K, k_end);
+        }
+#pragma unroll
+        for (i32 k = 0; k < BLOCK_K; ++k) {
+            if (k + 1 < BLOCK_K) {
+                fragments[(k + 1) % 2].read(own_a + buffer * SIZE_A + (k + 1) * LoaderA::STRIDE,
+                                            own_b + buffer * SIZE_B + (k + 1) * LoaderB::STRIDE);
+            } else if (has_next) {
+                load_a.stash(tiles_a + (1 - buffer) * SIZE_A);
+                load_b.stash(tiles_b + (1 - buffer) * SIZE_B);
+                __syncthreads();
+                fragments[0].read(own_a + (1 - buffer) * SIZE_A, own_b + (1 - buffer) * SIZE_B);
+            }
+            fragments[k % 2].add_to(sums);
+        }
+    }
+
+    // store
+    __syncthreads();
+    const bool is_part = problem.splits > 1;
+    for (i32 row = threadIdx.x; row < TILE::BLOCK_M; row += TILE::THREADS) {
+        const i32 own = min(first_row + row, problem.m - 1);
+        row_offsets[row] = is_part ? static_cast<i64>(own) * problem.n
+                                   : problem.row_axes.offset(problem.out_rows, own);
+    }
+    for (i32 column = threadIdx.x; column < TILE::BLOCK_N; column += TILE::THREADS) {
+        const i32 own = min(first_column + column, problem.n - 1);
+        column_offsets[column] =
+            is_part ? own : problem.column_axes.offset(problem.out_columns, own);
+    }
+    __syncthreads();
+    const i32 rows = problem.m - first_row, columns = problem.n - first_column;
+    if (is_part) {
+        const i64 matrix = static_cast<i64>(split) * problem.batches + batch;
+        store_rows<TILE>(partial + matrix * problem.m * problem.n, sums, row_offsets,
+                         column_offsets, rows, columns, problem.n % FRAGMENT<C> == 0);
+        return;
+    }
+    auto* const result = out + problem.batch_axes.offset(problem.out_batches, batch);
+    if constexpr (is_same<EPILOGUE, Rounded<T>>) {
+        constexpr u64 BYTES = sizeof(T) * FRAGMENT<C>;
+        const bool is_aligned = reinterpret_cast<u64>(result) % BYTES == 0;
+        store_rows<TILE>(result, sums, row_offsets, column_offsets, rows, columns,
+                         problem.has_vectors != 0 && is_aligned);
+    } else {
+        const void* const pointers[] = {extra..., nullptr};
+        const ExtraPlace<sizeof...(EXTRA), RANK> extra_place{problem, extras};
+        store_chain<TILE, T, EPILOGUE>(result, tiles_b, sums, row_offsets, column_offsets,
+                                       extra_place, pointers, batch, first_row, first_column);
+    }
+}
+
+template <typename T, typename EPILOGUE, i32 RANK, typename... EXTRA>
+__global__ void __launch_bounds__(256)
+    gemm_split_sum(typename EPILOGUE::Result* __restrict__ out,
+                   const compute_t<T>* __restrict__ partial,
+                   const __grid_constant__ GemmProblem problem,
+                   const __grid_constant__ Extras<sizeof...(EXTRA), RANK> extras,
+                   const EXTRA* __restrict__... extra) {
+    // indices
+    const i64 matrix = static_cast<i64>(problem.m) * problem.n;
+    const i64 count = matrix * problem.batches;
+    const void* const pointers[] = {extra..., nullptr};
+    const ExtraPlace<sizeof...(EXTRA), RANK> extra_place{problem, extras};
+    for (i64 at = grid_thread(); at < count; at += grid_threads()) {
+        const i32 batch = at / matrix;
+        const i64 inside = at - batch * matrix;
+        const i32 row = inside / problem.n, column = inside - static_cast<i64>(row) * problem.n;
+
+        // compute
+        compute_t<T> sum = partial[at];
+        for (i32 split = 1; split < problem.splits; ++split) sum += partial[split * count + at];
+        const T product = convert<T>(sum);
+
+        // store
+        auto* const result = out + problem.batch_axes.offset(problem.out_batches, batch) +
+                             problem.row_axes.offset(problem.out_rows, row) +
+                             problem.column_axes.offset(problem.out_columns, column);
+        if constexpr (is_same<EPILOGUE, Rounded<T>>) {
+            *result = product;
+        } else {
+            const auto element = extra_place.element(batch, row, column);
+            *result = EPILOGUE::of(ChainReader<T, sizeof...(EXTRA)>{product, pointers, element});
+        }
+    }
+}

@@ -55,6 +55,12 @@ __device__ __forceinline__ bool is_aligned(const T* address) {
     return reinterpret_cast<u64>(address) % (sizeof(T) * WIDTH) == 0;
 }
 
+// The same for an operand; those that are read one element at a time are aligned always.
+template <typename OPERAND, i32 WIDTH>
+__device__ __forceinline__ bool is_vector(const typename OPERAND::type* address) {
+    return !has_vectors<OPERAND> || is_aligned<WIDTH>(address);
+}
+
 // ---- readers ------------------------------------------------------------------------------------
 
 template <typename OPERAND, i32 WIDTH, i32 UNROLL>

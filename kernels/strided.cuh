@@ -49,15 +49,15 @@ struct Axes {
 #pragma unroll UNROLLED
         for (i32 axis = 0; axis < RANK - 1; ++axis) {
             const INDEX outer = extents[axis].quotient(rest);
-            add(result, axis, extents[axis].remainder(rest, outer));
+            advance(result, axis, extents[axis].remainder(rest, outer));
             rest = outer;
         }
-        add(result, RANK - 1, rest);
+        advance(result, RANK - 1, rest);
         return result;
     }
 
-    __device__ __forceinline__ void add(Offsets<COUNT, INDEX>& result, i32 axis,
-                                        INDEX coordinate) const {
+    __device__ __forceinline__ void advance(Offsets<COUNT, INDEX>& result, i32 axis,
+                                            INDEX coordinate) const {
 #pragma unroll
         for (i32 k = 0; k < COUNT; ++k) result.at[k] += coordinate * strides[k][axis];
     }

@@ -209,3 +209,68 @@ struct TileLoader {
         stash_rows<1>(tile);
     }
 };
+
+// ---- fragments ----------------------------------------------------------------------------------
+
+// A thread's place in the tile: warps row-major, LANES_M x LANES_N threads a warp, every thread with
+// groups of WIDTH rows and columns that lie a warp's width apart. Lanes that differ in bit 0 share B, in bit 1 share A: a vector load
+// of a half-warp then is one access of shared memory.
+template <typename TILE, typename C>
+struct Place {
+    static constexpr i32 WIDTH = FRAGMENT<C>;
+    i32 warp_m, warp_n, lane_m, lane_n;
+
+    __device__ __forceinline__ Place() {
+        const i32 lane = lane_index();
+        warp_m = warp_index() / TILE::WARPS_N;
+        warp_n = warp_index() % TILE::WARPS_N;
+        lane_m = (lane & 1) | (lane >> 2 & 6);
+        lane_n = lane >> 1 & 3;
+    }
+    __device__ __forceinline__ i32 row(i32 i) const {
+        return (warp_m * TILE::THREAD_M + i / WIDTH * WIDTH) * LANES_M + lane_m * WIDTH + i % WIDTH;
+    }
+    __device__ __forceinline__ i32 column(i32 j) const {
+        return (warp_n * TILE::THREAD_N + j / WIDTH * WIDTH) * LANES_N + lane_n * WIDTH + j % WIDTH;
+    }
+    __device__ __forceinline__ i32 slab_row() const { return warp_m * LANES_M + lane_m; }
+    __device__ static __forceinline__ i32 row_of_slab(i32 slab_row, i32 i) {
+        return (slab_row / LANES_M * TILE::THREAD_M + i / WIDTH * WIDTH) * LANES_M +
+               slab_row % LANES_M * WIDTH + i % WIDTH;
+    }
+};
+
+__device__ __forceinline__ f32 fma_of(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ f64 fma_of(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+
+template <typename TILE, typename C>
+struct Fragments {
+    static constexpr i32 WIDTH = FRAGMENT<C>;
+    C a[TILE::THREAD_M];
+    C b[TILE::THREAD_N];
+
+    // `line_a` and `line_b` start at this thread's first row and column.
+    __device__ __forceinline__ void read(const C* line_a, const C* line_b) {
+#pragma unroll
+        for (i32 i = 0; i < TILE::THREAD_M; i += WIDTH) {
+            const auto piece = load<WIDTH>(line_a + i * LANES_M);
+#pragma unroll
+            for (i32 lane = 0; lane < WIDTH; ++lane) a[i + lane] = piece.lanes[lane];
+        }
+#pragma unroll
+        for (i32 j = 0; j < TILE::THREAD_N; j += WIDTH) {
+            const auto piece = load<WIDTH>(line_b + j * LANES_N);
+#pragma unroll
+            for (i32 lane = 0; lane < WIDTH; ++lane) b[j + lane] = piece.lanes[lane];
+        }
+    }
+    __device__ __forceinline__ void add_to(C (&sums)[TILE::THREAD_M][TILE::THREAD_N]) const {
+#pragma unroll
+        for (i32 i = 0; i < TILE::THREAD_M; ++i) {
+#pragma unroll
+            for (i32 j = 0; j < TILE::THREAD_N; ++j) {
+                sums[i][j] = fma_of(a[i], b[j], sums[i][j]);
+            }
+        }
+    }
+};

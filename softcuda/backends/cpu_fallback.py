@@ -37,7 +37,6 @@ FUSES: Final[frozenset[Kind]] = frozenset()
 FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # every step is bound by `bind`
 
 
-
 def _einsum(a: Array, b: Array, out: Array) -> None:
     np.einsum("bmk,bkn->bmn", a, b, out=out, optimize=False)
 

@@ -30,8 +30,8 @@ _FEW: Final = 50_000  # pairs alive together, up to which a fair plan is worth i
 _FEW_EACH: Final = 64  # or pairs a value: where more live together, best fit comes close
 _PAIRS: Final = 4_000_000  # pairs alive together, up to which a poor plan is
 _VISITS: Final = 6_000_000  # bounds the costly search to a few seconds
-_BYTES_A_VISIT: Final = 16  # a search looks around as long as what it can save is worth it,
-_FEW_VISITS: Final = 200_000  # or this long: 50 ms
+_WORTH_BYTES: Final = 1 << 16  # a smaller arena is worth no more than
+_FEW_VISITS: Final = 200_000  # which take 50 ms
 
 
 class Lifetime(NamedTuple):
@@ -135,7 +135,7 @@ def _search(blocks: list[PaddedLifetime], padded: int, good: int, promised: int)
     `padded` is the most bytes alive at once, of the blocks as they are placed.
     """
     best = _Best(blocks)
-    visits = min(_VISITS, max(_FEW_VISITS, padded // _BYTES_A_VISIT))
+    visits = _VISITS if padded >= _WORTH_BYTES else _FEW_VISITS
     if best.take(best_fit(blocks)) <= good or best.take(two_ended(blocks, padded)) <= good:
         return best
     fair = best.total <= promised

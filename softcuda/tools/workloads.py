@@ -90,8 +90,6 @@ def _recipe(op: str) -> Recipe:
     return recipe
 
 
-_missing = {op.name for op in OPS.values() if op.does_work} ^ set(
-    WORKLOADS
-)
+_missing = {op.name for op in OPS.values() if op.does_work} ^ set(WORKLOADS)
 if _missing:
     raise KeyError(f"the tables of ops and of workloads differ in {sorted(_missing)}")

@@ -177,7 +177,5 @@ def test_default_sends_work_where_it_belongs() -> None:
 
 
 def test_the_words_of_a_profile_are_the_ops_that_work() -> None:
-    assert set(work_ops()) == {
-        op.name for op in OPS.values() if op.does_work
-    }
+    assert set(work_ops()) == {op.name for op in OPS.values() if op.does_work}
     assert not {"none", "input", "reshape", "permute", "slice"} & set(work_ops())

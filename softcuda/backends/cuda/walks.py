@@ -1,0 +1,138 @@
+"""Launches over index spaces of any rank: the structs of walk.cuh, grids, elements as bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from softcuda.backends.cuda.axes import MAX_INDEX
+from softcuda.backends.host.movement import scalar_of
+from softcuda.dtype import DType
+from softcuda.graph.params import Dims
+from softcuda.kernelspec import KernelSpec, fast_divisor
+from softcuda.target import Target
+
+__all__ = [
+    "INDICES",
+    "SIZED",
+    "THREADS",
+    "bits_of",
+    "blocks_for",
+    "index_name",
+    "pack_divisor",
+    "pack_numbers",
+    "pack_walk",
+    "size_name",
+    "sized_dtypes",
+]
+
+THREADS: Final = 256
+SIZED: Final = ("u8", "u16", "u32", "u64")  # element types of kernels that only move bits
+INDICES: Final = ("i32", "i64")
+MAX_RANK: Final = 64
+
+_BLOCKS_EACH: Final = 32  # blocks a multiprocessor of a grid-stride loop
+_MULTIPROCESSORS: Final = 128  # where the target does not say
+_BITS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_OF_SIZE: Final = {
+    "u8": ("bool",),
+    "u16": ("f16", "bf16"),
+    "u32": ("i32", "f32"),
+    "u64": ("i64", "f64"),
+}
+
+
+def size_name(dtype: DType) -> str:
+    """Return the element type by which kernels move a dtype, such as "u16" for bf16."""
+    return f"u{8 * dtype.itemsize}"
+
+
+def sized_dtypes(size: str) -> tuple[str, ...]:
+    """Return the tokens of the dtypes that an element type such as "u16" moves."""
+    return _OF_SIZE[size]
+
+
+def index_name(is_wide: bool) -> str:
+    """Return the INDEX of a kernel: "i64" where an offset passes 2^31."""
+    return INDICES[is_wide]
+
+
+def bits_of(value: bool | int | float, dtype: DType) -> int:
+    """Return the bits of a number that is rounded once to a dtype, as an i64 carries them."""
+    bits = int(scalar_of(value, dtype.numpy).view(_BITS[dtype.itemsize])[()])
+    return bits - (1 << 64) if bits >= 1 << 63 else bits
+
+
+def blocks_for(work: int, each: int, target: Target) -> int:
+    """Return how many blocks a grid-stride loop over `work` pieces gets.
+
+    Args:
+        work: pieces, at least 1.
+        each: pieces that a block takes in one step.
+        target: its multiprocessors bound the number.
+    """
+    most = (target.multiprocessors or _MULTIPROCESSORS) * _BLOCKS_EACH
+    return max(min(-(-work // each), most), 1)
+
+
+def pack_divisor(extent: int, is_wide: bool) -> bytes:
+    """Return the bytes of one `divisor_t<INDEX>`."""
+    return struct.pack("<q", extent) if is_wide else struct.pack("<3I", *fast_divisor(extent))
+
+
+def pack_numbers(numbers: Sequence[int], length: int, is_wide: bool) -> bytes:
+    """Return the bytes of `INDEX[length]`, zeros behind the numbers."""
+    filled = (*numbers, *([0] * (length - len(numbers))))
+    return struct.pack(f"<{length}{'q' if is_wide else 'i'}", *filled)
+
+
+def pack_extents(dims: Dims, is_wide: bool) -> bytes:
+    """Return the bytes of `divisor_t<INDEX>[MAX_RANK]`, innermost first."""
+    added = pack_divisor(1, is_wide) * (MAX_RANK - len(dims))
+    return b"".join(pack_divisor(extent, is_wide) for extent in reversed(dims)) + added
+
+
+def pack_walk(dims: Dims, strides: Sequence[Dims], is_wide: bool) -> bytes:
+    """Return the bytes of `Walk<INDEX, COUNT>` of walk.cuh.
+
+    Args:
+        dims: extents, outermost axis first, none of them 0.
+        strides: one set for each of COUNT operands [elements].
+        is_wide: INDEX is i64.
+    """
+    parts = [pack_extents(dims, is_wide)]
+    parts += [pack_numbers(tuple(reversed(s)), MAX_RANK, is_wide) for s in strides]
+    parts.append(struct.pack("<q" if is_wide else "<i", len(dims)))
+    return b"".join(parts)
+
+
+def is_wide_walk(dims: Dims, strides: Sequence[Dims], count: int) -> bool:
+    """Return whether a walk needs 64-bit numbers: for its count or for any offset.
+
+    A thread may count one grid beyond the last output, hence the margin.
+    """
+    if count > MAX_INDEX - 2**24:
+        return True
+    return any(
+        sum((d - 1) * abs(s) for d, s in zip(dims, given, strict=True)) > MAX_INDEX
+        for given in strides
+    )
+
+
+def sized_rows(family: str, file: str) -> tuple[KernelSpec, ...]:
+    """Return the rows of a kernel over an element type and an INDEX."""
+    return tuple(
+        KernelSpec(
+            family,
+            f"{size}_{index}",
+            file,
+            f"{family}<{size}, {index}>",
+            sized_dtypes(size),
+            THREADS,
+        )
+        for size in SIZED
+        for index in INDICES
+    )
