@@ -16,170 +16,10 @@
 // 8 * (BLOCK_M + BLOCK_N) bytes: two buffers, one written while the other is read.
 // Limits: extents of b, m, n, k below 2^31, blocks too. k = 0 gives zeros.
 // Source: as in tile.cuh; Scott Gray, maxas SGEMM (2014), for the order of a warp's lanes.
-#include "tile.cuh"
 #include "chain.cuh"
+#include "gemm.cuh"
 
 constexpr i32 BAND = 8;
-
-struct GemmProblem {
-    OperandLayout a;
-    OperandLayout b;
-    Strides out_batches;
-    Strides out_rows;
-    Strides out_columns;
-    MultiIndex batch_axes;
-    MultiIndex row_axes;
-    MultiIndex column_axes;
-    MultiIndex depth_axes;
-    i32 m;
-    i32 n;
-    i32 k;
-    i32 batches;
-    i32 first_batch;
-    i32 tiles_m;
-    i32 tiles_n;
-    i32 splits;
-    i32 k_chunk;      // k of a split, a multiple of BLOCK_K
-    i32 has_vectors;  // neighbouring columns of out are contiguous, and never cut by an extent
-};
-
-static_assert(sizeof(GemmProblem) == 1032, "the planner packs it so");
-
-// Strides of the epilogue's further operands, RANK axes of each index.
-template <i32 RANK>
-struct ExtraStrides {
-    struct {
-        i64 along[RANK];
-    } batches, rows, columns;
-};
-
-template <i32 COUNT, i32 RANK>
-struct Extras {
-    ExtraStrides<RANK> of[COUNT == 0 ? 1 : COUNT];
-};
-
-// Offsets of one element in every further operand of the epilogue.
-template <i32 COUNT>
-struct Offsets {
-    i64 of[COUNT == 0 ? 1 : COUNT];
-};
-
-// ---- epilogue -----------------------------------------------------------------------------------
-
-template <typename T>
-struct Rounded {
-    using Result = T;
-    static __device__ __forceinline__ T apply(T product) { return product; }
-};
-
-// Argument 0 of a chain is the product, the others are elements of the further operands.
-template <typename T, i32 COUNT>
-struct ChainReader {
-    T product;
-    const void* const* extra;
-    Offsets<COUNT> at;
-
-    template <typename SLOT>
-    __device__ __forceinline__ auto operator()(SLOT) const {
-        if constexpr (SLOT::NUMBER == 0) {
-            return product;
-        } else {
-            using Read = typename SLOT::type;
-            constexpr i32 PLACE = SLOT::NUMBER - 1;
-            return static_cast<const Read*>(extra[PLACE])[at.of[PLACE]];
-        }
-    }
-};
-
-// The offsets of one element of the product; `parts` of them are those of rows, say.
-template <i32 COUNT, i32 RANK>
-struct ExtraPlace {
-    const GemmProblem& problem;
-    const Extras<COUNT, RANK>& extras;
-
-    __device__ __forceinline__ Offsets<COUNT> element(i32 batch, i32 row, i32 column) const {
-        Offsets<COUNT> result;
-#pragma unroll
-        for (i32 e = 0; e < COUNT; ++e) {
-            result.of[e] = problem.batch_axes.offset(extras.of[e].batches, batch) +
-                           problem.row_axes.offset(extras.of[e].rows, row) +
-                           problem.column_axes.offset(extras.of[e].columns, column);
-        }
-        return result;
-    }
-};
-
-// ---- stores -------------------------------------------------------------------------------------
-
-// The sums of every thread, rounded to R, straight to rows and columns of global memory.
-template <typename TILE, typename R, typename C>
-__device__ __forceinline__ void store_rows(R* out, const C (&sums)[TILE::THREAD_M][TILE::THREAD_N],
-                                           const i64* row_offsets, const i64* column_offsets,
-                                           i32 rows, i32 columns, bool has_vectors) {
-    constexpr i32 WIDTH = FRAGMENT<C>;
-    const Place<TILE, C> place;
-#pragma unroll
-    for (i32 i = 0; i < TILE::THREAD_M; ++i) {
-        if (place.row(i) >= rows) continue;
-        R* const row = out + row_offsets[place.row(i)];
-#pragma unroll
-        for (i32 j = 0; j < TILE::THREAD_N; j += WIDTH) {
-            Vector<R, WIDTH> rounded;
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) {
-                rounded.lanes[lane] = convert<R>(sums[i][j + lane]);
-            }
-            const i32 column = place.column(j);
-            if (has_vectors) {
-                if (column < columns) store(row + column_offsets[column], rounded);
-                continue;
-            }
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) {
-                if (column + lane < columns) {
-                    row[column_offsets[column + lane]] = rounded.lanes[lane];
-                }
-            }
-        }
-    }
-}
-
-// The sums through shared memory, one row of every thread at a time, so that the chain stands in a
-// loop and neighbouring threads store neighbouring columns.
-template <typename TILE, typename T, typename EPILOGUE, typename C, i32 COUNT, i32 RANK>
-__device__ __forceinline__ void store_chain(typename EPILOGUE::Result* out, C* slab,
-                                            const C (&sums)[TILE::THREAD_M][TILE::THREAD_N],
-                                            const i64* row_offsets, const i64* column_offsets,
-                                            const ExtraPlace<COUNT, RANK>& extra_place,
-                                            const void* const* extra, i32 batch, i32 first_row,
-                                            i32 first_column) {
-    constexpr i32 WIDTH = FRAGMENT<C>;
-    constexpr i32 LINES = TILE::THREADS / TILE::BLOCK_N;
-    const GemmProblem& problem = extra_place.problem;
-    const Place<TILE, C> place;
-    const i32 column = threadIdx.x % TILE::BLOCK_N;
-#pragma unroll
-    for (i32 i = 0; i < TILE::THREAD_M; ++i) {
-        __syncthreads();
-#pragma unroll
-        for (i32 j = 0; j < TILE::THREAD_N; j += WIDTH) {
-            Vector<C, WIDTH> piece;
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) piece.lanes[lane] = sums[i][j + lane];
-            store(slab + place.slab_row() * TILE::BLOCK_N + place.column(j), piece);
-        }
-        __syncthreads();
-#pragma unroll 1
-        for (i32 line = threadIdx.x / TILE::BLOCK_N; line < TILE::SLAB_ROWS; line += LINES) {
-            const i32 row = place.row_of_slab(line, i);
-            if (first_row + row >= problem.m || first_column + column >= problem.n) continue;
-            const auto at = extra_place.element(batch, first_row + row, first_column + column);
-            const T product = convert<T>(slab[line * TILE::BLOCK_N + column]);
-            out[row_offsets[row] + column_offsets[column]] =
-                EPILOGUE::of(ChainReader<T, COUNT>{product, extra, at});
-        }
-    }
-}
 
 // ---- kernels ------------------------------------------------------------------------------------
 
@@ -211,10 +51,11 @@ __global__ void __launch_bounds__(TILE::THREADS)
     const i32 k_end = min(k_first + problem.k_chunk, problem.k);
 
     // shared memory
-    __shared__ alignas(16) C tiles_a[2 * SIZE_A];
-    __shared__ alignas(16) C tiles_b[2 * SIZE_B];
+    alignas(16) __shared__ C tiles_a[2 * SIZE_A];
+    alignas(16) __shared__ C tiles_b[2 * SIZE_B];
     __shared__ i64 row_offsets[TILE::BLOCK_M];
     __shared__ i64 column_offsets[TILE::BLOCK_N];
+    __shared__ i64 depth_offsets[2][2 * BLOCK_K];  // of A's k, then of B's
 
     // load
     LoaderA load_a;
@@ -223,39 +64,53 @@ __global__ void __launch_bounds__(TILE::THREADS)
                 problem.row_axes, first_row, problem.m, row_offsets);
     load_b.open(b + problem.batch_axes.offset(problem.b.batches, batch), problem.b,
                 problem.column_axes, first_column, problem.n, column_offsets);
-    __syncthreads();
+    const auto find_depth = [&](i32 step) {
+        const i32 slot = threadIdx.x;
+        if (slot >= 2 * BLOCK_K) return;
+        const i32 k = min(k_first + step * BLOCK_K + slot % BLOCK_K, problem.k - 1);
+        const OperandLayout& layout = slot < BLOCK_K ? problem.a : problem.b;
+        depth_offsets[step & 1][slot] = problem.depth_axes.offset(layout.depth, k);
+    };
+    const auto fetch = [&](i32 step) {
+        const i64* const offsets = depth_offsets[step & 1];
+        const i32 depth = k_end - k_first - step * BLOCK_K;
+        load_a.fetch(offsets, depth);
+        load_b.fetch(offsets + BLOCK_K, depth);
+    };
+    const auto stash = [&](i32 buffer) {
+        load_a.stash(tiles_a + buffer * SIZE_A);
+        load_b.stash(tiles_b + buffer * SIZE_B);
+        __syncthreads();
+    };
     const i32 steps = ceil_divide(k_end - k_first, BLOCK_K);
     const Place<TILE, C> place;
-    const C* own_a = tiles_a + place.row(0);
-    const C* own_b = tiles_b + place.column(0);
+    const C* const own_a = tiles_a + place.row(0);
+    const C* const own_b = tiles_b + place.column(0);
     Fragments<TILE, C> fragments[2];
     C sums[TILE::THREAD_M][TILE::THREAD_N] = {};
     if (steps > 0) {
-        load_a.fetch(problem.a, problem.depth_axes, k_first, k_end);
-        load_b.fetch(problem.b, problem.depth_axes, k_first, k_end);
-        load_a.stash(tiles_a);
-        load_b.stash(tiles_b);
+        find_depth(0);
+        find_depth(1);
         __syncthreads();
+        fetch(0);
+        stash(0);
         fragments[0].read(own_a, own_b);
     }
 
     // compute
+#pragma unroll 1
     for (i32 step = 0; step < steps; ++step) {
         const bool has_next = step + 1 < steps;
         const i32 buffer = step & 1;
-        if (has_next) {
-            load_a.fetch(problem.a, problem.depth_axes, k_first + (step + 1) * BLOCK_K, k_end);
-            load_b.fetch(problem.b, problem.depth_axes, k_first + (step + 1) * BLOCK_K, k_end);
-        }
+        if (has_next) fetch(step + 1);
+        find_depth(step + 2);
 #pragma unroll
         for (i32 k = 0; k < BLOCK_K; ++k) {
             if (k + 1 < BLOCK_K) {
                 fragments[(k + 1) % 2].read(own_a + buffer * SIZE_A + (k + 1) * LoaderA::STRIDE,
                                             own_b + buffer * SIZE_B + (k + 1) * LoaderB::STRIDE);
             } else if (has_next) {
-                load_a.stash(tiles_a + (1 - buffer) * SIZE_A);
-                load_b.stash(tiles_b + (1 - buffer) * SIZE_B);
-                __syncthreads();
+                stash(1 - buffer);
                 fragments[0].read(own_a + (1 - buffer) * SIZE_A, own_b + (1 - buffer) * SIZE_B);
             }
             fragments[k % 2].add_to(sums);

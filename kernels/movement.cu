@@ -157,8 +157,9 @@ __global__ void __launch_bounds__(THREADS)
         INDEX offset = 0;
         visit_axes<INDEX>(padding.walk.extents, padding.walk.rank, n, [&](i32 axis, INDEX at) {
             const INDEX from = at - padding.before[axis];
-            is_inside &= from >= 0 && from < padding.inside[axis];
-            offset += from * padding.walk.strides[0][axis];
+            const bool is_here = from >= 0 && from < padding.inside[axis];
+            is_inside &= is_here;
+            offset += is_here ? from * padding.walk.strides[0][axis] : 0;
         });
         return is_inside ? in[offset] : static_cast<T>(value);
     });

@@ -77,6 +77,7 @@ struct Tile {
     static_assert(THREADS % M == 0 || M % THREADS == 0, "threads read whole lines of A");
     static_assert(THREADS % N == 0, "threads read whole lines of B, and store whole rows");
     static_assert(M <= THREADS, "a thread reads one row of A, or whole lines of k");
+    static_assert(2 * K <= THREADS, "a thread finds the offset of one k of A or B");
 };
 
 template <typename C>
@@ -104,109 +105,84 @@ struct TileLoader {
     static_assert(THREADS % (ROWS / RUN) == 0, "threads fetch whole lines of vectors of rows");
     static_assert(THREADS % BLOCK_K == 0, "threads fetch whole lines of the depth");
 
-    const S* source;        // first row, or this thread's row where reads go along the rows
-    const i64* row_offsets;  // shared, of every row of the tile; for reads along the depth
+    const S* source;         // of the batch
+    const i64* row_offsets;  // shared, of the tile's rows
     bool is_along_depth;
     bool is_vector;
     S staged[ELEMENTS];
 
-    // `first` is the tile's first row of `rows`; `table` holds ROWS offsets.
+    // Fills `table` with the offsets of the tile's rows, the first of which is `first` of `rows`.
     __device__ __forceinline__ void open(const S* batch, const OperandLayout& layout,
                                          const MultiIndex& axes, i32 first, i32 rows, i64* table) {
         constexpr u64 BYTES = sizeof(S) * RUN;
+        source = batch;
+        row_offsets = table;
         is_along_depth = layout.is_along_depth != 0;
         is_vector = CAN_BE_VECTORS && layout.has_vectors != 0 &&
                     reinterpret_cast<u64>(batch) % BYTES == 0;
-        source = batch;
-        row_offsets = table;
-        if (is_along_depth) {
-            for (i32 row = threadIdx.x; row < ROWS; row += THREADS) {
-                table[row] = axes.offset(layout.rows, min(first + row, rows - 1));
-            }
-        } else {
-            const i32 width = is_vector ? RUN : 1;
-            const i32 row = first + static_cast<i32>(threadIdx.x) % (ROWS / width) * width;
-            source += axes.offset(layout.rows, min(row, rows - width));
+        const i32 last = rows - (is_vector && !is_along_depth ? RUN : 1);
+#pragma unroll 1
+        for (i32 row = threadIdx.x; row < ROWS; row += THREADS) {
+            table[row] = axes.offset(layout.rows, min(first + row, last));
         }
     }
 
-    template <i32 WIDTH>
-    __device__ __forceinline__ void fetch_rows(const OperandLayout& layout, const MultiIndex& axes,
-                                               i32 k_first, i32 k_end) {
-        constexpr i32 LINE = ROWS / WIDTH;
+    // Calls VISIT(piece, row, k) for every piece of WIDTH neighbours that this thread moves.
+    template <i32 WIDTH, bool ALONG_DEPTH, typename VISIT>
+    __device__ __forceinline__ static void pieces(VISIT visit) {
+        constexpr i32 LINE = (ALONG_DEPTH ? BLOCK_K : ROWS) / WIDTH;
+        const i32 near = threadIdx.x % LINE * WIDTH;
 #pragma unroll
         for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
-            const i32 k = k_first + threadIdx.x / LINE + piece * (THREADS / LINE);
+            const i32 far = threadIdx.x / LINE + piece * (THREADS / LINE);
+            visit(piece, ALONG_DEPTH ? far : near, ALONG_DEPTH ? near : far);
+        }
+    }
+
+    template <i32 WIDTH, bool ALONG_DEPTH>
+    __device__ __forceinline__ void fetch_as(const i64* depth_offsets, i32 depth) {
+        pieces<WIDTH, ALONG_DEPTH>([&](i32 piece, i32 row, i32 k) {
             Vector<S, WIDTH> read{};
-            if (k < k_end) read = load<WIDTH>(source + axes.offset(layout.depth, k));
+            if (k < depth) read = load<WIDTH>(source + row_offsets[row] + depth_offsets[k]);
 #pragma unroll
             for (i32 i = 0; i < WIDTH; ++i) staged[piece * WIDTH + i] = read.lanes[i];
-        }
+        });
     }
 
-    template <i32 WIDTH>
-    __device__ __forceinline__ void fetch_depth(const OperandLayout& layout, const MultiIndex& axes,
-                                                i32 k_first, i32 k_end) {
-        constexpr i32 LINE = BLOCK_K / WIDTH;
-        const i32 k = k_first + threadIdx.x % LINE * WIDTH;
-        const S* column = source;
-        if (k < k_end) column += axes.offset(layout.depth, k);
-#pragma unroll
-        for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
-            const i32 row = threadIdx.x / LINE + piece * (THREADS / LINE);
-            Vector<S, WIDTH> read{};
-            if (k < k_end) read = load<WIDTH>(column + row_offsets[row]);
-#pragma unroll
-            for (i32 i = 0; i < WIDTH; ++i) staged[piece * WIDTH + i] = read.lanes[i];
-        }
-    }
-
-    template <i32 WIDTH>
-    __device__ __forceinline__ void stash_rows(C* tile) const {
-        constexpr i32 LINE = ROWS / WIDTH;
-        C* own = tile + threadIdx.x / LINE * STRIDE + threadIdx.x % LINE * WIDTH;
-#pragma unroll
-        for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
+    template <i32 WIDTH, bool ALONG_DEPTH>
+    __device__ __forceinline__ void stash_as(C* tile) const {
+        pieces<WIDTH, ALONG_DEPTH>([&](i32 piece, i32 row, i32 k) {
             Vector<C, WIDTH> written;
 #pragma unroll
             for (i32 i = 0; i < WIDTH; ++i) {
                 written.lanes[i] = as_factor<T>(staged[piece * WIDTH + i]);
             }
-            store(own + piece * (THREADS / LINE) * STRIDE, written);
-        }
-    }
-
-    template <i32 WIDTH>
-    __device__ __forceinline__ void stash_depth(C* tile) const {
-        constexpr i32 LINE = BLOCK_K / WIDTH;
-        C* own = tile + threadIdx.x % LINE * WIDTH * STRIDE + threadIdx.x / LINE;
+            if constexpr (ALONG_DEPTH) {
 #pragma unroll
-        for (i32 piece = 0; piece < ELEMENTS / WIDTH; ++piece) {
-#pragma unroll
-            for (i32 i = 0; i < WIDTH; ++i) {
-                own[i * STRIDE + piece * (THREADS / LINE)] =
-                    as_factor<T>(staged[piece * WIDTH + i]);
+                for (i32 i = 0; i < WIDTH; ++i) tile[(k + i) * STRIDE + row] = written.lanes[i];
+            } else {
+                store(tile + k * STRIDE + row, written);
             }
-        }
+        });
     }
 
-    __device__ __forceinline__ void fetch(const OperandLayout& layout, const MultiIndex& axes,
-                                          i32 k_first, i32 k_end) {
+    // Elements whose k is below `depth`, 0 for others; `depth_offsets` are those of the tile's k.
+    __device__ __forceinline__ void fetch(const i64* depth_offsets, i32 depth) {
         if constexpr (CAN_BE_VECTORS) {
-            if (is_vector && is_along_depth) return fetch_depth<RUN>(layout, axes, k_first, k_end);
-            if (is_vector) return fetch_rows<RUN>(layout, axes, k_first, k_end);
+            if (is_vector && is_along_depth) return fetch_as<RUN, true>(depth_offsets, depth);
+            if (is_vector) return fetch_as<RUN, false>(depth_offsets, depth);
         }
-        if (is_along_depth) return fetch_depth<1>(layout, axes, k_first, k_end);
-        fetch_rows<1>(layout, axes, k_first, k_end);
+        if (is_along_depth) return fetch_as<1, true>(depth_offsets, depth);
+        fetch_as<1, false>(depth_offsets, depth);
     }
 
     __device__ __forceinline__ void stash(C* tile) const {
         if constexpr (CAN_BE_VECTORS) {
-            if (is_vector && is_along_depth) return stash_depth<RUN>(tile);
-            if (is_vector) return stash_rows<RUN>(tile);
+            if (is_vector && is_along_depth) return stash_as<RUN, true>(tile);
+            if (is_vector) return stash_as<RUN, false>(tile);
         }
-        if (is_along_depth) return stash_depth<1>(tile);
-        stash_rows<1>(tile);
+        if (is_along_depth) return stash_as<1, true>(tile);
+        stash_as<1, false>(tile);
     }
 };
 

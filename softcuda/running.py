@@ -106,7 +106,7 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
     runtime = _CACHE.get(
         traced.graph,
         key,
-        lambda: Runtime(compile_graph(traced.graph, settings), HOST_ARENAS),
+        lambda: Runtime(compile_graph(traced.graph, settings)),
     )
     for leaf in traced.leaves:
         if leaf.data is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CPU", "Target"]
+__all__ = ["CPU", "Target", "arch_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +31,15 @@ class Target:
 
 
 CPU: Final = Target("cpu")
+
+_OWN_VARIANT: Final = 9  # from this major number on an architecture has features of its own
+
+
+def arch_of(major: int, minor: int) -> str:
+    """Return the architecture that a compute capability is compiled for, features included.
+
+    Example:
+        >>> arch_of(8, 6), arch_of(9, 0)
+        ('sm_86', 'sm_90a')
+    """
+    return f"sm_{major}{minor}{'a' if major >= _OWN_VARIANT else ''}"

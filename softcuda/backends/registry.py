@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -32,6 +33,9 @@ Call = tuple[Any, tuple[Any, ...]]
 REFERENCE: Mapping[str, str] = MappingProxyType({"cpu": "cpu_fallback", "cuda": "cuda_naive"})
 
 
+_SHIPPED_CUDA: Final = ()
+
+
 class Backend(Protocol):
     """What the compiler and the executor need of a backend module."""
 
@@ -47,28 +51,51 @@ class Backend(Protocol):
         """Return the steps that compute the unit."""
 
 
+class _Backends(Mapping[str, Any]):
+    """Backends by id; a CUDA backend of softcuda is imported when it is first asked for."""
+
+    def __init__(self, present: Mapping[str, Any]) -> None:
+        self._present = dict(present)
+
+    def __getitem__(self, backend_id: str) -> Any:
+        found = self._present.get(backend_id)
+        if found is None:
+            if backend_id not in _SHIPPED_CUDA:
+                raise KeyError(backend_id)
+            found = import_module(f"softcuda.backends.{backend_id}")
+            self._present[backend_id] = found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._present, *_SHIPPED_CUDA)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
 class _Registry:
     """The backends by id; writers replace the whole mapping, so readers need no lock."""
 
     def __init__(self, modules: Sequence[Any]) -> None:
         self._lock = threading.Lock()
         self._shipped = frozenset(m.BACKEND_ID for m in modules)
-        self.by_id: Mapping[str, Any] = MappingProxyType({m.BACKEND_ID: m for m in modules})
+        self._present: dict[str, Any] = {m.BACKEND_ID: m for m in modules}
+        self.by_id: Mapping[str, Any] = _Backends(self._present)
         self.added: Mapping[str, str] = MappingProxyType({})
 
     def replace(self, add: Any = None, drop: str | None = None) -> None:
         with self._lock:
-            changed = {k: m for k, m in self.by_id.items() if k != drop}
+            changed = {k: m for k, m in self._present.items() if k != drop}
             if add is not None:
                 changed[add.BACKEND_ID] = add
-            self.by_id = MappingProxyType(changed)
+            self._present = changed
+            self.by_id = _Backends(changed)
             self.added = MappingProxyType(
                 {k: m.DEVICE for k, m in changed.items() if k not in self._shipped}
             )
 
 
-_SHIPPED = (cpu_fallback, cpu_blas, cpu_fused)
-_registry = _Registry(_SHIPPED)
+_registry = _Registry((cpu_fallback, cpu_blas, cpu_fused))
 
 
 def backends() -> Mapping[str, Any]:

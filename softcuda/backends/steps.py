@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from softcuda.backends.launches import KernelLaunch
 from softcuda.dtype import DType
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Op
 from softcuda.graph.params import Dims, Params
+
+if TYPE_CHECKING:  # only CUDA backends make launches, and only they pay for loading them
+    from softcuda.backends.launches import KernelLaunch
 
 __all__ = ["Micro", "Operand", "Step", "Unit", "Verdict"]
 

@@ -120,6 +120,12 @@ class Program:
         """Whether any value of the program is on a CUDA device."""
         return any(place.device == "cuda" for place in self.places.values())
 
+    def on_device(self, step: Step) -> bool:
+        """Return whether a step runs on, or copies to or from, a CUDA device."""
+        if step.backend_id == "transfer":
+            return True
+        return self.places[step.outputs[0].value].device == "cuda"
+
     def arena_bytes(self, device: str) -> int:
         """Return the size of the arena on a device type; 0 where it needs none."""
         return self.arenas[device].nbytes if device in self.arenas else 0

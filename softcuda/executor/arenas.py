@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
+from softcuda.pool.bump import BumpPool
 from softcuda.pool.host import HostPool
 
 __all__ = ["HOST_ARENAS", "Arena", "Arenas"]
-
-Array = np.ndarray[Any, Any]
 
 
 class Arena:
     """One stretch of pool memory; a run has it for itself from `acquire` to `release`.
 
     Attributes:
-        memory: the bytes.
+        ptr: its address.
+        nbytes: its size.
+        memory: on the host a byte array, on a device the owner of the memory.
         users: what to call when the arena is retired, so that nobody keeps its memory.
     """
 
-    __slots__ = ("__weakref__", "_pool", "memory", "users")
+    __slots__ = ("__weakref__", "_pool", "memory", "nbytes", "ptr", "users")
 
-    def __init__(self, nbytes: int, block_bytes: int) -> None:
-        self._pool = HostPool(block_bytes)
-        self.memory: Array = self._pool.allocate(nbytes).memory
+    def __init__(self, pool: BumpPool[Any], nbytes: int) -> None:
+        self._pool = pool
+        self.ptr, self.nbytes, self.memory = pool.allocate(nbytes)
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def retire(self) -> None:
@@ -40,7 +40,9 @@ class Arena:
 class Arenas:
     """The free arenas of one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[int, int], Arena]) -> None:
+        """Begin without arenas; `make(nbytes, block_bytes)` makes one."""
+        self._make = make
         self._lock = threading.Lock()
         self._free: list[Arena] = []
 
@@ -58,15 +60,15 @@ class Arenas:
             if preferred is not None and preferred in free:
                 free.remove(preferred)
                 return preferred
-            fitting = [arena for arena in free if arena.memory.nbytes >= nbytes]
+            fitting = [arena for arena in free if arena.nbytes >= nbytes]
             if fitting:
-                chosen = min(fitting, key=lambda arena: arena.memory.nbytes)
+                chosen = min(fitting, key=lambda arena: arena.nbytes)
                 free.remove(chosen)
                 return chosen
             retired, self._free = free, []
         for arena in retired:
             arena.retire()
-        return Arena(nbytes, block_bytes)
+        return self._make(nbytes, block_bytes)
 
     def release(self, arena: Arena) -> None:
         """Give an arena back; what it holds is dead."""
@@ -81,4 +83,8 @@ class Arenas:
             arena.retire()
 
 
-HOST_ARENAS: Final = Arenas()
+def _host_arena(nbytes: int, block_bytes: int) -> Arena:
+    return Arena(HostPool(block_bytes), nbytes)
+
+
+HOST_ARENAS: Final = Arenas(_host_arena)

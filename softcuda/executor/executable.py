@@ -11,7 +11,6 @@ import numpy as np
 from softcuda.compiler.program import Program
 from softcuda.compiler.table import decision_table, line_report
 from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
-from softcuda.executor.arenas import HOST_ARENAS
 from softcuda.executor.feeds import conform
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import rebuild
@@ -47,7 +46,7 @@ class Executable:
         self.program = program
         self.leaves = tuple(leaves)
         self._skeleton = skeleton
-        self._runtime = Runtime(program, HOST_ARENAS)
+        self._runtime = Runtime(program)
         self._tensor = type(self.leaves[0]) if self.leaves else Node
         if nodes:
             self._tensor = type(nodes[0])

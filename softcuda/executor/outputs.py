@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from softcuda.graph.params import Dims
 from softcuda.pool.buffers import aligned_empty, separate
 
-__all__ = ["OutputRing", "Slot"]
+__all__ = ["OutputRing", "Slot", "host_slot"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
@@ -22,36 +23,47 @@ class Slot:
     """One output buffer.
 
     Attributes:
-        memory: the array that bound calls write.
+        memory: what bound calls write: an array, or the owner of device memory.
         array: the array that users get; views that they take refer to it, never to `memory`,
             so its reference count says whether it is still in use.
+        nbytes: its size.
         bindings: step -> (generation, calls) bound to this memory.
     """
 
-    __slots__ = ("array", "bindings", "memory")
+    __slots__ = ("array", "bindings", "memory", "nbytes")
 
-    def __init__(self, dims: Dims, dtype: np.dtype[Any]) -> None:
-        self.memory: Array = aligned_empty(dims, dtype)
-        self.array: Array = separate(self.memory)
+    def __init__(self, memory: Any, array: Any, nbytes: int) -> None:
+        self.memory = memory
+        self.array = array
+        self.nbytes = nbytes
         self.bindings: dict[int, tuple[int, list[Call]]] = {}
+
+
+def host_slot(dims: Dims, dtype: np.dtype[Any]) -> Slot:
+    """Return a fresh output buffer on the host."""
+    memory = aligned_empty(dims, dtype)
+    return Slot(memory, separate(memory), memory.nbytes)
 
 
 def _references(slot: Slot) -> int:
     return sys.getrefcount(slot.array)
 
 
-_IDLE = _references(Slot((1,), np.dtype(np.uint8)))
+_IDLE = _references(host_slot((1,), np.dtype(np.uint8)))
 _EXACT = "t" not in getattr(sys, "abiflags", "")
 
 
 class OutputRing:
     """The buffers of one output."""
 
-    __slots__ = ("_dims", "_dtype", "_slots")
+    __slots__ = ("_dims", "_dtype", "_make", "_slots")
 
-    def __init__(self, dims: Dims, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, dims: Dims, dtype: np.dtype[Any], make: Callable[[Dims, np.dtype[Any]], Slot]
+    ) -> None:
         self._dims = dims
         self._dtype = dtype
+        self._make = make
         self._slots: list[Slot] = []
 
     def take(self) -> Slot:
@@ -61,7 +73,7 @@ class OutputRing:
             for slot in slots:
                 if _references(slot) == _IDLE:
                     return slot
-        made = Slot(self._dims, self._dtype)
+        made = self._make(self._dims, self._dtype)
         if len(slots) >= _KEPT:
             slots.pop(0)
         slots.append(made)
@@ -79,4 +91,4 @@ class OutputRing:
     @property
     def held_bytes(self) -> int:
         """Bytes of the buffers that only this ring holds."""
-        return sum(s.memory.nbytes for s in self._slots if _references(s) == _IDLE)
+        return sum(s.nbytes for s in self._slots if _references(s) == _IDLE)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from softcuda.backends import bind
-from softcuda.backends.steps import Operand
 from softcuda.compiler.program import Program
-from softcuda.executor.arenas import Arena, Arenas
-from softcuda.executor.binding import arena_window, window_on
-from softcuda.executor.outputs import OutputRing, Slot
-from softcuda.graph.params import value_of
+from softcuda.executor.memory import ProgramMemory
+from softcuda.executor.on_demand import device_steps, session
+from softcuda.executor.outputs import Slot
 from softcuda.pool.buffers import aligned_empty
 
 __all__ = ["SMALL_BYTES", "Runtime"]
@@ -45,26 +43,15 @@ class Runtime:
     whose leaves or outputs are other arrays than in the run before.
     """
 
-    def __init__(self, program: Program, arenas: Arenas) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self._arenas = arenas
         self._lock = threading.Lock()
         self._context = _quiet_context()
-        self._arena: Arena | None = None
-        lines = program.graph.lines
-        self._constants = {
-            number: np.array(value_of(line.params.value), line.dtype.numpy)
-            for number, line in enumerate(lines)
-            if line.op.name == "constant"
-        }
-        self._rings = [
-            OutputRing(lines[number].dims, lines[number].dtype.numpy)
-            for number in program.output_lines
-        ]
-        self._leaves: list[Array | None] = [None] * len(program.leaf_lines)
-        self._given: Sequence[Array] | None = None
+        on_device = session() if program.uses_cuda else None
+        self._memory = memory = ProgramMemory(program, on_device)
+        self._device = None if on_device is None else device_steps(program, on_device, memory)
+        self._given: Sequence[Any] | None = None
         self._fixed: dict[int, Array] = {}
-        self._slots: list[Slot | None] = [None] * len(self._rings)
         self._calls: list[list[Call]] = [[] for _ in program.steps]
         self._generations = [0] * len(program.steps)
         self._flat: list[Call] = []
@@ -73,10 +60,12 @@ class Runtime:
         self._index_steps()
 
     def _index_steps(self) -> None:
-        """Note which steps touch each leaf and each output."""
-        self._leaf_steps: list[set[int]] = [set() for _ in self._leaves]
-        self._output_steps: list[set[int]] = [set() for _ in self._rings]
+        """Note which steps touch each leaf and each output, and which arena."""
+        memory = self._memory
+        self._leaf_steps: list[set[int]] = [set() for _ in memory.leaves]
+        self._output_steps: list[set[int]] = [set() for _ in memory.rings]
         touched: list[set[int]] = [set() for _ in self.program.steps]
+        self._only_output: list[int] = []
         for number, step in enumerate(self.program.steps):
             for operand in (*step.inputs, *step.outputs):
                 place = self.program.places[operand.value]
@@ -85,15 +74,20 @@ class Runtime:
                 elif place.space in ("output", "lent"):
                     self._output_steps[place.at].add(number)
                     touched[number].add(place.at)
-        self._only_output = [next(iter(t)) if len(t) == 1 else -1 for t in touched]
+            # Calls of the host can be kept with the buffer they are bound to; nodes of a driver
+            # graph cannot.
+            keeps = len(touched[number]) == 1 and not self.program.on_device(step)
+            self._only_output.append(next(iter(touched[number])) if keeps else -1)
 
     def run(
         self,
-        leaves: Sequence[Array],
-        variables: Sequence[Array],
+        leaves: Sequence[Any],
+        variables: Sequence[Any],
         transient: Sequence[int] = (),
-    ) -> list[Array]:
+    ) -> list[Any]:
         """Run the program; return an array for each of its output lines.
+
+        What a device computes may still be under way when this returns.
 
         Args:
             leaves: the array of each leaf, by position, of the declared shape, dtype and strides.
@@ -104,31 +98,41 @@ class Runtime:
             forget: list[int] = []
             if leaves is not self._given or transient or self._stale:
                 forget = self._take_leaves(leaves, variables, transient)
-            arena = self._take_arena()
             try:
+                self._take_arenas()
                 self._take_outputs()
                 if self._stale:
                     self._bind_stale()
                 self._context.run(_replay, self._flat)
-                return [slot.array for slot in self._slots if slot is not None]
+                return [slot.array for slot in self._memory.slots if slot is not None]
+            except BaseException:
+                self._settle_device()
+                raise
             finally:
-                if arena is not None:
-                    self._arenas.release(arena)
+                for device, arena in self._memory.arenas.items():
+                    self._memory.supplier(device).release(arena)
                 for position in forget:
                     self._forget(position)
 
+    def _settle_device(self) -> None:
+        """Wait for the device after an interrupted run, so that its memory is free again."""
+        if self._device is not None:
+            self._device.wait()
+
     def _take_leaves(
-        self, leaves: Sequence[Array], variables: Sequence[Array], transient: Sequence[int]
+        self, leaves: Sequence[Any], variables: Sequence[Any], transient: Sequence[int]
     ) -> list[int]:
         """Note the arrays of this run; return the positions to forget afterwards."""
-        self._variables = variables
+        memory = self._memory
+        memory.variables = variables
         forget: list[int] = []
         arrays = list(leaves)
         for position in transient:
             array = arrays[position]
-            if array is self._leaves[position]:
+            if array is memory.leaves[position]:
                 continue
-            if array.nbytes <= SMALL_BYTES and array.flags.c_contiguous:
+            small = array.nbytes <= SMALL_BYTES and isinstance(array, np.ndarray)
+            if small and array.flags.c_contiguous:
                 fixed = self._fixed.get(position)
                 if fixed is None:
                     fixed = aligned_empty(array.shape, array.dtype)
@@ -138,30 +142,33 @@ class Runtime:
             else:
                 forget.append(position)
         for position, array in enumerate(arrays):
-            if self._leaves[position] is not array:
-                self._leaves[position] = array
+            if memory.leaves[position] is not array:
+                memory.leaves[position] = array
                 self._spoil(self._leaf_steps[position])
         self._given = None if transient else leaves
         return forget
 
-    def _take_arena(self) -> Arena | None:
-        nbytes = self.program.arena_bytes("cpu")
-        if not nbytes:
-            return None
-        arena = self._arenas.acquire(nbytes, self._arena, self.program.block_bytes)
-        if arena is not self._arena:
-            self._arena = arena
-            arena.users.add(self)
-            self._spoil(range(len(self._calls)))
-            for ring in self._rings:
-                ring.forget_bindings()
-        return arena
+    def _take_arenas(self) -> None:
+        held = self._memory.arenas
+        preferred = dict(held)
+        held.clear()  # what is in it is given back after the run
+        for device, size in self.program.arenas.items():
+            before = preferred.get(device)
+            supplier = self._memory.supplier(device)
+            arena = supplier.acquire(size.nbytes, before, self.program.block_bytes)
+            held[device] = arena
+            if arena is not before:
+                arena.users.add(self)
+                self._spoil(range(len(self._calls)))
+                for ring in self._memory.rings:
+                    ring.forget_bindings()
 
     def _take_outputs(self) -> None:
-        for index, ring in enumerate(self._rings):
+        slots = self._memory.slots
+        for index, ring in enumerate(self._memory.rings):
             slot = ring.take()
-            if slot is not self._slots[index]:
-                self._slots[index] = slot
+            if slot is not slots[index]:
+                slots[index] = slot
                 for step in self._output_steps[index]:
                     if not self._reuse(step, slot):
                         self._stale.add(step)
@@ -176,7 +183,7 @@ class Runtime:
         self._flat[start:stop] = known[1]
         return True
 
-    def _spoil(self, steps: Any) -> None:
+    def _spoil(self, steps: Iterable[int]) -> None:
         for step in steps:
             self._generations[step] += 1
             self._stale.add(step)
@@ -192,10 +199,9 @@ class Runtime:
                 rebuild = True
             self._calls[number] = calls
             only = self._only_output[number]
-            if only >= 0:
-                slot = self._slots[only]
-                if slot is not None:
-                    slot.bindings[number] = (self._generations[number], calls)
+            slot = self._memory.slots[only] if only >= 0 else None
+            if slot is not None:
+                slot.bindings[number] = (self._generations[number], calls)
         self._stale.clear()
         if rebuild:
             self._flat = [call for calls in self._calls for call in calls]
@@ -206,54 +212,28 @@ class Runtime:
             self._starts[-1] = at
 
     def _bind_step(self, number: int) -> list[Call]:
-        step = self.program.steps[number]
-        inputs = [self._window(operand) for operand in step.inputs]
-        outputs = [self._window(operand) for operand in step.outputs]
-        if step.outputs and not any(out.size for out in outputs):
+        step, memory = self.program.steps[number], self._memory
+        if self._device is not None and self.program.on_device(step):
+            return self._device.bind(number)
+        outputs = [memory.window(operand) for operand in step.outputs]
+        if outputs and not any(out.size for out in outputs):
             return []
-        scratch = None
-        if step.scratch_bytes and self._arena is not None:
-            offset = self.program.places[~number].at
-            scratch = self._arena.memory[offset : offset + step.scratch_bytes]
-        return bind(step, inputs, outputs, scratch)
-
-    def _window(self, operand: Operand) -> Array:
-        """Return the array that an operand names."""
-        place = self.program.places[operand.value]
-        if place.space == "lent":
-            slot = self._slots[place.at]
-            lender = None if slot is None else slot.memory.reshape(-1).view(np.uint8)
-            return arena_window(lender, 0, operand)
-        if place.space != "arena":
-            return window_on(self._base(place.space, place.at, operand.value), operand)
-        memory = None if self._arena is None else self._arena.memory
-        return arena_window(memory, place.at, operand)
-
-    def _base(self, space: str, index: int, value: int) -> Array:
-        if space == "constant":
-            return self._constants[value]
-        if space == "output":
-            slot = self._slots[index]
-            if slot is not None:
-                return slot.memory
-        leaf = self._variables[index] if space == "variable" else self._leaves[index]
-        if leaf is None:
-            raise AssertionError(f"{space} {index} has no array while its step is bound")
-        return leaf
+        inputs = [memory.window(operand) for operand in step.inputs]
+        return bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
 
     def _forget(self, position: int) -> None:
         """Drop every reference to a transient leaf's array."""
-        self._leaves[position] = None
+        memory = self._memory
+        memory.leaves[position] = None
         for step in self._leaf_steps[position]:
             start, stop = self._starts[step], self._starts[step + 1]
             self._flat[start:stop] = [(_nothing, ())] * (stop - start)
             self._calls[step] = []
             self._spoil((step,))
             only = self._only_output[step]
-            if only >= 0:
-                slot = self._slots[only]
-                if slot is not None:
-                    slot.bindings.pop(step, None)
+            slot = memory.slots[only] if only >= 0 else None
+            if slot is not None:
+                slot.bindings.pop(step, None)
 
     def unbind(self) -> None:
         """Forget the arena; the next run binds every step again.
@@ -267,26 +247,24 @@ class Runtime:
                 self._lock.release()
 
     def _unbind(self) -> None:
-        self._arena = None
+        self._memory.arenas.clear()
         self._flat = []
         self._calls = [[] for _ in self.program.steps]
         self._starts = [0] * (len(self._calls) + 1)
-        for ring in self._rings:
+        for ring in self._memory.rings:
             ring.forget_bindings()
         self._spoil(range(len(self._calls)))
 
     @property
     def held_bytes(self) -> int:
         """Bytes of output buffers that nobody but this runtime holds."""
-        return sum(ring.held_bytes for ring in self._rings)
+        return self._memory.held_bytes
 
     def release_idle(self) -> None:
         """Give back the output buffers that nobody uses."""
         with self._lock:
             self._unbind()
-            self._slots = [None] * len(self._rings)
-            for ring in self._rings:
-                ring.release()
+            self._memory.forget_outputs()
 
 
 def _nothing() -> None:

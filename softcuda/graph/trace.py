@@ -98,7 +98,7 @@ def _device_type(node: Node) -> str:
 def _leaf_strides(node: Node) -> tuple[int, ...]:
     """Return a leaf's strides; where the extent is 1 or there is no element they are row-major."""
     data = node.data
-    if data is None or data.flags.c_contiguous:
+    if data is None or (isinstance(data, np.ndarray) and data.flags.c_contiguous):
         return contiguous_strides(node.dims)
     size = data.itemsize
     row_major = contiguous_strides(node.dims)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
-from softcuda.target import CPU, Target
+from softcuda.target import CPU, Target, arch_of
 
 __all__ = [
     "DEFAULT_BLOCK_SIZE",
@@ -22,9 +22,6 @@ __all__ = [
 ]
 
 DEFAULT_BLOCK_SIZE: Final = 2 * 1024 * 1024
-
-# From 9.0 on an architecture has a variant of its own (sm_90a) with all of its instructions.
-_OWN_VARIANT: Final = 9
 
 
 class Row(NamedTuple):
@@ -101,7 +98,7 @@ class DeviceFacts:
         major, minor = self.capability
         return Target(
             self.type,
-            f"sm_{major}{minor}{'a' if major >= _OWN_VARIANT else ''}",
+            arch_of(major, minor),
             self.number("multiprocessors"),
             self.number("shared_memory_kib"),
             self.number("l2_mib"),

@@ -117,16 +117,21 @@ def fuse_axes(dims: Dims, strides: Sequence[Dims]) -> Axes:
     return Axes(tuple(kept), tuple(tuple(made) for made in steps))
 
 
-def needs_wide_index(axes: Axes) -> bool:
-    """Return whether the loop needs 64-bit numbers: for its count or for any operand's offset.
+def needs_wide_index(axes: Axes, operands: Sequence[int] | None = None) -> bool:
+    """Return whether the loop needs 64-bit numbers: for its count or for an operand's offset.
 
     A kernel may count up to one grid beyond the last iteration, hence the margin.
+
+    Args:
+        axes: the loop.
+        operands: those whose offsets are computed; all where None.
     """
     if axes.numel > MAX_INDEX - 2**24:
         return True
+    chosen = axes.strides if operands is None else [axes.strides[k] for k in operands]
     return any(
         sum((d - 1) * abs(s) for d, s in zip(axes.dims, strides, strict=True)) > MAX_INDEX
-        for strides in axes.strides
+        for strides in chosen
     )
 
 

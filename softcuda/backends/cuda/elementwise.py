@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final
 
 from softcuda.backends.cuda.axes import (
-    Axes,
     broadcast_strides,
     fuse_axes,
     needs_wide_index,
@@ -27,6 +25,14 @@ from softcuda.backends.cuda.emitter import (
     chain_label,
     emit,
     reports,
+)
+from softcuda.backends.cuda.layouts import (
+    Lies,
+    Tile,
+    dense_layouts,
+    fitted_tile,
+    in_vectors,
+    strided_layouts,
 )
 from softcuda.backends.launches import (
     Argument,
@@ -46,49 +52,12 @@ from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
 
-__all__ = ["THREADS", "chain_launches", "chain_spec", "prepare_chain"]
+__all__ = ["THREADS", "Shape", "chain_launches", "chain_spec", "prepare_chain"]
 
 THREADS: Final = 256
 PARAMETER_BYTES: Final = 4096
-VECTOR_BYTES: Final = 16
 MAX_BLOCKS: Final = 2**20
 ALIGNMENT: Final = 256
-
-# What a thread may hold: vectors of operands in flight, registers for them, and code.
-_VECTORS_IN_FLIGHT: Final = 4
-_HELD_BYTES: Final = 256
-_CODE: Final = 512
-
-# How much code an op is, beside the plain ones that are 1.
-_SHORT: Final = frozenset(("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "div", "reciprocal"))
-_PLAIN: Final = frozenset(
-    (
-        *("neg", "abs", "sign", "square", "relu", "conj", "floor", "ceil", "round"),
-        *("isnan", "isinf", "isfinite", "logical_not", "cast", "copy", "add", "sub", "mul"),
-        *("minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or"),
-        *("logical_xor", "where", "clip", "multiply_add"),
-    )
-)
-
-
-class Lies(Enum):
-    """How an operand lies against the loop; the names of the layouts of operands.cuh."""
-
-    DENSE = "Dense"
-    SINGLE = "Single"
-    ROW = "Row"
-    LEVEL = "Level"
-    STRIDED = "Strided"
-
-    @property
-    def letter(self) -> str:
-        """One letter for a kernel's variant."""
-        return self.value[0].lower() if self is not Lies.STRIDED else "a"
-
-    @property
-    def has_strides(self) -> bool:
-        """True where the kernel takes strides for the operand."""
-        return self not in (Lies.DENSE, Lies.SINGLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +70,20 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class Shape:
     """What is compiled for a chain.
 
     Attributes:
         layouts: how each operand lies.
+        tile: what a thread makes.
         rank: fused axes; 0 for the dense variant.
-        width: elements a vector.
-        unroll: vectors that a thread loads of each operand.
         wide: 64-bit index arithmetic.
     """
 
     layouts: tuple[Lies, ...]
-    rank: int
-    width: int
-    unroll: int
-    wide: bool
+    tile: Tile
+    rank: int = 0
+    wide: bool = False
 
 
 def prepare_chain(backend_id: str, unit: Unit) -> tuple[Step, ...]:
@@ -183,37 +150,32 @@ def _launch(
     chain: Sequence[Micro], sources: Sequence[_Source], dims: Dims, out: Argument
 ) -> KernelLaunch | None:
     """Return the launch of a chain; None where its strides are more than a kernel takes."""
+    count = len(sources)
     axes = fuse_axes(dims, [*(s.strides for s in sources), contiguous_strides(dims)])
     dtypes = tuple(s.dtype for s in sources)
-    flat = _dense_layouts(axes, len(sources))
+    tile = fitted_tile(chain, [d for k, d in enumerate(dtypes) if not axes.is_single(k)])
     told = status() if reports(chain) else i64(0)
     pointers = [s.argument for s in sources]
+    flat = dense_layouts(axes, count)
     if flat:
-        width, unroll = _fitted(chain, dtypes, flat, _widest(chain, dtypes, flat))
-        spec = chain_spec(chain, dtypes, _Shape(flat, 0, width, unroll, False))
-        blocks = -(-axes.numel // (THREADS * width * unroll))
-        arguments = (out, i64(axes.numel), told, *pointers)
-        return _launched(spec, blocks, arguments)
-    layouts, widest = _strided_layouts(axes, len(sources), chain, dtypes)
-    width, unroll = _fitted(chain, dtypes, layouts, widest)
-    vectors = _in_vectors(axes, width)
-    wide = needs_wide_index(vectors)
+        spec = chain_spec(chain, dtypes, Shape(flat, tile))
+        return _launched(spec, axes.numel, (out, i64(axes.numel), told, *pointers))
+    layouts, width = strided_layouts(axes, count, tile.width)
+    vectors = in_vectors(axes, width)
+    strided = [k for k, lies in enumerate(layouts) if lies.has_strides]
+    wide = needs_wide_index(vectors, strided)
     rank = padded_rank(vectors.rank)
-    packed_axes = packed(
-        pack_axes(vectors, rank, [k for k, lies in enumerate(layouts) if lies.has_strides], wide)
-    )
-    spec = chain_spec(chain, dtypes, _Shape(layouts, rank, width, unroll, wide))
-    blocks = -(-vectors.numel // (THREADS * unroll))
-    count = i64(vectors.numel) if wide else i32(vectors.numel)
-    arguments = (out, count, packed_axes, told, *pointers)
+    total = i64(vectors.numel) if wide else i32(vectors.numel)
+    arguments = (out, total, packed(pack_axes(vectors, rank, strided, wide)), told, *pointers)
     if _parameter_bytes(arguments) > PARAMETER_BYTES:
         return None
-    return _launched(spec, blocks, arguments)
+    spec = chain_spec(chain, dtypes, Shape(layouts, Tile(width, tile.unroll), rank, wide))
+    return _launched(spec, axes.numel, arguments)
 
 
-def _launched(spec: KernelSpec, blocks: int, arguments: tuple[Argument, ...]) -> KernelLaunch:
-    grid = (min(blocks, MAX_BLOCKS), 1, 1)
-    return KernelLaunch(spec, grid, arguments, (spec.threads, 1, 1))
+def _launched(spec: KernelSpec, count: int, arguments: tuple[Argument, ...]) -> KernelLaunch:
+    blocks = min(-(-count // spec.tile[0]), MAX_BLOCKS)
+    return KernelLaunch(spec, (blocks, 1, 1), arguments, (spec.threads, 1, 1))
 
 
 def _parameter_bytes(arguments: Sequence[Argument]) -> int:
@@ -221,118 +183,30 @@ def _parameter_bytes(arguments: Sequence[Argument]) -> int:
     return sum(len(a.value) + 8 if isinstance(a.value, bytes) else 8 for a in arguments)
 
 
-def _dense_layouts(axes: Axes, count: int) -> tuple[Lies, ...]:
-    """Return how the operands lie where all are dense or single values, else ()."""
-    found = []
-    for operand in range(count):
-        if axes.is_single(operand):
-            found.append(Lies.SINGLE)
-        elif axes.is_dense(operand):
-            found.append(Lies.DENSE)
-        else:
-            return ()
-    return tuple(found)
-
-
-def _strided_layouts(
-    axes: Axes, count: int, chain: Sequence[Micro], dtypes: Sequence[DType]
-) -> tuple[tuple[Lies, ...], int]:
-    """Return how the operands lie, and the widest vectors along the innermost axis."""
-    found = []
-    for operand, inner in enumerate(axes.inner_strides[:count]):
-        if axes.is_single(operand):
-            found.append(Lies.SINGLE)
-        elif axes.is_dense(operand):
-            found.append(Lies.DENSE)
-        elif inner in (0, 1):
-            found.append(Lies.ROW if inner else Lies.LEVEL)
-        else:
-            found.append(Lies.STRIDED)
-    width = 1 if Lies.STRIDED in found else _widest(chain, dtypes, found)
-    steps = [axes.dims[-1]]
-    for operand, lies in enumerate(found):
-        if lies is Lies.ROW:
-            steps.extend(axes.strides[operand][:-1])
-    while any(step % width for step in steps):
-        width //= 2
-    if width == 1:
-        found = [Lies.STRIDED if lies.has_strides else lies for lies in found]
-    return tuple(found), width
-
-
-def _in_vectors(axes: Axes, width: int) -> Axes:
-    """Return the loop that counts vectors along the innermost axis; strides stay in elements."""
-    if width == 1:
-        return axes
-    dims = (*axes.dims[:-1], axes.dims[-1] // width)
-    return fuse_axes(dims, [(*s[:-1], s[-1] * width) for s in axes.strides])
-
-
-def _widest(chain: Sequence[Micro], dtypes: Sequence[DType], layouts: Sequence[Lies]) -> int:
-    """Return the elements of a vector: 16 bytes of the largest dtype that moves by vectors."""
-    moved = [
-        dtype.itemsize
-        for dtype, lies in zip(dtypes, layouts, strict=True)
-        if lies in (Lies.DENSE, Lies.ROW)
-    ]
-    return VECTOR_BYTES // max((*moved, chain[-1].dtype.itemsize))
-
-
-def _code(chain: Sequence[Micro]) -> int:
-    """Return how much code one element of a chain is, in plain instructions, roughly."""
-    total = 0
-    for micro in chain:
-        name = micro.op.name
-        heavy = 1 if name in _PLAIN else 8 if name in _SHORT else 24
-        total += heavy * (2 if micro.dtype.itemsize == 8 else 1)
-    return total
-
-
-def _fitted(
-    chain: Sequence[Micro], dtypes: Sequence[DType], layouts: Sequence[Lies], widest: int
-) -> tuple[int, int]:
-    """Return width and unroll: enough bytes in flight, within registers and code."""
-    moved = [d.itemsize for d, lies in zip(dtypes, layouts, strict=True) if lies is not Lies.SINGLE]
-    code = _code(chain)
-    width = widest
-    while width > 1 and (code * width > _CODE or sum(moved) * width > _HELD_BYTES):
-        width //= 2
-    if widest > width and any(lies in (Lies.ROW, Lies.LEVEL) for lies in layouts) and width == 1:
-        width = 2 if widest >= 2 else 1  # a layout of rows has vectors
-    unroll = 1
-    while (
-        unroll * max(len(moved), 1) < _VECTORS_IN_FLIGHT
-        and code * width * unroll * 2 <= _CODE
-        and sum(moved) * width * unroll * 2 <= _HELD_BYTES
-    ):
-        unroll *= 2
-    return width, unroll
-
-
-def chain_spec(chain: Sequence[Micro], dtypes: Sequence[DType], shape: _Shape) -> KernelSpec:
+def chain_spec(chain: Sequence[Micro], dtypes: Sequence[DType], shape: Shape) -> KernelSpec:
     """Return the kernel of a chain: its generated header and the variant of elementwise.cu."""
     header = chain_header(emit(chain, dtypes))
     operands = [f"{lies.value}<{d.name}>" for lies, d in zip(shape.layouts, dtypes, strict=True)]
     letters = "".join(lies.letter for lies in shape.layouts)
     if len(letters) > 8:
         letters = _runs(letters)
-    variant = f"{chain_label(chain)}_{chain_digest(header)}_{letters}_{shape.width}x{shape.unroll}"
-    numbers = [shape.width, shape.unroll]
+    tile = shape.tile
+    variant = f"{chain_label(chain)}_{chain_digest(header)}_{letters}_{tile.width}x{tile.unroll}"
     family = "elementwise_dense"
-    arguments = [*map(str, numbers), *operands]
+    arguments = [str(tile.width), str(tile.unroll)]
     if shape.rank:
         family = "elementwise_strided"
         index = "i64" if shape.wide else "i32"
         variant = f"{variant}_rank{shape.rank}{'_wide' if shape.wide else ''}"
-        arguments = [str(shape.rank), *map(str, numbers), index, *operands]
+        arguments = [str(shape.rank), *arguments, index]
     return KernelSpec(
         family,
         variant,
         "elementwise.cu",
-        f"{family}<Chain, {', '.join(arguments)}>",
+        f"{family}<Chain, {', '.join((*arguments, *operands))}>",
         dtypes=(chain[-1].dtype.name, *(dtype.name for dtype in dtypes)),
         threads=THREADS,
-        tile=(THREADS * shape.width * shape.unroll,),
+        tile=(THREADS * tile.width * tile.unroll,),
         headers=(header,),
     )
 

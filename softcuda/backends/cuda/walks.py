@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from softcuda.backends.cuda.axes import MAX_INDEX
 from softcuda.backends.host.movement import scalar_of
 from softcuda.dtype import DType
 from softcuda.graph.params import Dims
@@ -21,12 +20,15 @@ __all__ = [
     "THREADS",
     "bits_of",
     "blocks_for",
+    "each_block",
     "index_name",
     "pack_divisor",
+    "pack_extents",
     "pack_numbers",
     "pack_walk",
     "size_name",
     "sized_dtypes",
+    "sized_rows",
 ]
 
 THREADS: Final = 256
@@ -64,6 +66,11 @@ def bits_of(value: bool | int | float, dtype: DType) -> int:
     """Return the bits of a number that is rounded once to a dtype, as an i64 carries them."""
     bits = int(scalar_of(value, dtype.numpy).view(_BITS[dtype.itemsize])[()])
     return bits - (1 << 64) if bits >= 1 << 63 else bits
+
+
+def each_block(is_wide: bool) -> int:
+    """Return the outputs that a block makes in one step: UNROLL of walk.cuh for each thread."""
+    return THREADS if is_wide else 4 * THREADS
 
 
 def blocks_for(work: int, each: int, target: Target) -> int:
@@ -107,19 +114,6 @@ def pack_walk(dims: Dims, strides: Sequence[Dims], is_wide: bool) -> bytes:
     parts += [pack_numbers(tuple(reversed(s)), MAX_RANK, is_wide) for s in strides]
     parts.append(struct.pack("<q" if is_wide else "<i", len(dims)))
     return b"".join(parts)
-
-
-def is_wide_walk(dims: Dims, strides: Sequence[Dims], count: int) -> bool:
-    """Return whether a walk needs 64-bit numbers: for its count or for any offset.
-
-    A thread may count one grid beyond the last output, hence the margin.
-    """
-    if count > MAX_INDEX - 2**24:
-        return True
-    return any(
-        sum((d - 1) * abs(s) for d, s in zip(dims, given, strict=True)) > MAX_INDEX
-        for given in strides
-    )
 
 
 def sized_rows(family: str, file: str) -> tuple[KernelSpec, ...]:

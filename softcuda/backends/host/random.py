@@ -17,7 +17,7 @@ from softcuda.backends.host.pieces import BLOCK
 from softcuda.graph.params import Random, value_of
 from softcuda.graph.philox import philox
 
-__all__ = ["normal_into", "uniform_into"]
+__all__ = ["below", "normal_into", "uniform_into"]
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +48,7 @@ def _fraction53(first: Array, second: Array) -> Array:
     return whole.astype(np.float64)
 
 
-def _below(high: float, dtype: np.dtype[Any]) -> Array:
+def below(high: float, dtype: np.dtype[Any]) -> Array:
     """Return the greatest value of `dtype` below `high`."""
     limit = scalar_of(high, dtype)
     if float(limit) < high:
@@ -68,7 +68,7 @@ def uniform_into(state: Array, out: Array, params: Random) -> None:
     kind: Any = np.float64 if out.dtype == _F64 else np.float32
     bottom = kind(low)
     span = kind(high) - bottom
-    limit = _below(high, out.dtype) if low < high else None
+    limit = below(high, out.dtype) if low < high else None
     for words, place in _pieces(state, out, params.offset):
         drawn: Array
         if kind is np.float64:

@@ -1,0 +1,89 @@
+"""Launches of uniform and normal: one thread a Philox block, the CPU's numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from softcuda.backends.cuda.walks import THREADS, blocks_for
+from softcuda.backends.host.random import below
+from softcuda.backends.launches import Argument, KernelLaunch, f32, f64, i64, read, write
+from softcuda.backends.steps import Step, Unit
+from softcuda.dtype import DType
+from softcuda.dtype import f64 as double
+from softcuda.errors import BackendError
+from softcuda.graph.params import Random, value_of
+from softcuda.graph.philox import philox_blocks
+from softcuda.graph.shapes import numel
+from softcuda.kernelspec import KernelSpec
+from softcuda.target import Target
+
+__all__ = ["RANDOM_KERNELS", "prepare_random"]
+
+_FLOATS: Final = ("f16", "bf16", "f32", "f64")
+
+RANDOM_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(
+    KernelSpec(family, name, "random.cu", f"{family}<{name}>", (name,), THREADS)
+    for family in ("uniform", "normal")
+    for name in _FLOATS
+)
+_SPECS: Final = {(spec.family, spec.variant): spec for spec in RANDOM_KERNELS}
+
+
+def prepare_random(unit: Unit, target: Target) -> tuple[Step, ...]:
+    """Return the one step of a uniform or normal; none is launched for no elements.
+
+    Raises:
+        BackendError: the unit is another op.
+    """
+    micro = unit.chain[-1]
+    name, out = micro.op.name, unit.result
+    if name not in ("uniform", "normal"):
+        raise BackendError(
+            f"{name} is no random op that cuda_naive launches; allowed are uniform, normal"
+        )
+    spec = _SPECS[name, out.dtype.name]
+    launches: tuple[KernelLaunch, ...] = ()
+    count = numel(out.dims)
+    if count:
+        params, source = micro.params, micro.sources[0]
+        numbers = _uniform(params, out.dtype) if name == "uniform" else _normal(params)
+        arguments = (
+            write(),
+            read(source),
+            i64(unit.operands[source].strides[0]),
+            i64(params.offset),
+            i64(count),
+            *numbers,
+        )
+        blocks = blocks_for(philox_blocks(count, out.dtype), THREADS, target)
+        launches = (KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1)),)
+    return (
+        Step(
+            "cuda_naive",
+            spec.id,
+            unit.operands,
+            (out,),
+            chain=unit.chain,
+            lines=unit.lines,
+            launches=launches,
+        ),
+    )
+
+
+def _uniform(params: Random, dtype: DType) -> tuple[Argument, ...]:
+    """Return low, high - low and the greatest result, each in the dtype of the arithmetic."""
+    low, high = float(value_of(params.low)), float(value_of(params.high))
+    kind: Any = np.float64 if dtype is double else np.float32
+    number = f64 if dtype is double else f32
+    with np.errstate(all="ignore"):
+        bottom = kind(low)
+        span = kind(high) - bottom
+        limit = float(below(high, dtype.numpy)) if low < high else float("inf")
+    return number(float(bottom)), number(float(span)), number(limit)
+
+
+def _normal(params: Random) -> tuple[Argument, ...]:
+    """Return mean and deviation."""
+    return f64(float(value_of(params.low))), f64(float(value_of(params.high)))

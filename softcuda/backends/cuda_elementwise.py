@@ -1,0 +1,54 @@
+"""cuda_elementwise: elementwise ops and fused chains of them, over operands of any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from softcuda.backends.cuda.elementwise import Shape, chain_spec, prepare_chain
+from softcuda.backends.cuda.layouts import Lies, Tile, fitted_tile
+from softcuda.backends.steps import Micro, Step, Unit, Verdict
+from softcuda.dtype import DTYPES, DType, f32
+from softcuda.graph.lines import Line
+from softcuda.graph.op import OPS, Kind
+from softcuda.kernelspec import KernelSpec
+from softcuda.target import Target
+
+__all__ = ["BACKEND_ID", "DEVICE", "EPILOGUES", "FUSES", "KERNELS", "prepare", "supports"]
+
+BACKEND_ID: Final = "cuda_elementwise"
+DEVICE: Final = "cuda"
+FUSES: Final = frozenset({Kind.ELEMENTWISE})
+EPILOGUES: Final[frozenset[Kind]] = frozenset()
+
+
+def _copy(dtype: DType, shape: Shape | None = None) -> KernelSpec:
+    chain = (Micro(OPS["copy"], (0,), (), dtype, ()),)
+    return chain_spec(chain, (dtype,), shape or Shape((Lies.DENSE,), fitted_tile(chain, (dtype,))))
+
+
+# The shortest chain in every variant; those of a graph are generated for it.
+KERNELS: Final[tuple[KernelSpec, ...]] = (
+    *(_copy(dtype) for dtype in DTYPES.values()),
+    _copy(f32, Shape((Lies.SINGLE,), Tile(4, 4))),
+    _copy(f32, Shape((Lies.ROW,), Tile(4, 4), 2)),
+    _copy(f32, Shape((Lies.LEVEL,), Tile(4, 4), 2)),
+    _copy(f32, Shape((Lies.STRIDED,), Tile(1, 4), 2)),
+    _copy(f32, Shape((Lies.STRIDED,), Tile(1, 4), 2, True)),
+    _copy(f32, Shape((Lies.STRIDED,), Tile(1, 4), 64, True)),
+)
+
+
+def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the line is elementwise; all dtypes and layouts are taken."""
+    if line.op.kind is Kind.ELEMENTWISE:
+        return Verdict(True)
+    return Verdict(
+        False,
+        f"{line.op.name} is a {line.op.kind.value}; cuda_elementwise computes elementwise ops",
+    )
+
+
+def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
+    """Return the one step that computes the unit."""
+    return prepare_chain(BACKEND_ID, unit)

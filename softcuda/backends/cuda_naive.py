@@ -1,0 +1,56 @@
+"""cuda_naive: every op with one thread an output, the reference of the CUDA backends.
+
+Nothing is fused; a kernel does one op and its offsets are 64-bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from softcuda.backends.cuda.naive_elementwise import NAIVE_ELEMENTWISE, prepare_elementwise
+from softcuda.backends.steps import Step, Unit, Verdict
+from softcuda.errors import BackendError
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+from softcuda.kernelspec import KernelSpec
+from softcuda.target import Target
+
+__all__ = ["BACKEND_ID", "DEVICE", "EPILOGUES", "FUSES", "KERNELS", "prepare", "supports"]
+
+BACKEND_ID: Final = "cuda_naive"
+DEVICE: Final = "cuda"
+FUSES: Final[frozenset[Kind]] = frozenset()
+EPILOGUES: Final[frozenset[Kind]] = frozenset()
+
+_PREPARERS: Final[Mapping[Kind, Callable[[Unit, Target], tuple[Step, ...]]]] = MappingProxyType(
+    {
+        Kind.ELEMENTWISE: prepare_elementwise,
+    }
+)
+
+KERNELS: Final[tuple[KernelSpec, ...]] = (*NAIVE_ELEMENTWISE,)
+
+
+def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the line is work at all: leaves and views are not."""
+    if line.op.kind in _PREPARERS:
+        return Verdict(True)
+    return Verdict(False, f"{line.op.name} is a {line.op.kind.value}, which cuda_naive has not")
+
+
+def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
+    """Return the one step of a node.
+
+    Raises:
+        BackendError: the node is a leaf or a view.
+    """
+    op = unit.chain[-1].op
+    preparer = _PREPARERS.get(op.kind)
+    if preparer is None:
+        raise BackendError(
+            f"cuda_naive has no {op.kind.value} such as {op.name}; it has "
+            f"{', '.join(kind.value for kind in _PREPARERS)}"
+        )
+    return preparer(unit, target)

@@ -1,0 +1,187 @@
+"""Devices: what the executor holds of each CUDA device of the process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Final
+
+import numpy as np
+
+from softcuda.driver.context import Context
+from softcuda.driver.copies import copy_on_device_async
+from softcuda.driver.device import Device, available
+from softcuda.driver.memory import DeviceMemory, PinnedMemory
+from softcuda.driver.stream import Stream
+from softcuda.errors import ForkedProcessError, IndexOutOfRange, IntegerPowerError, SoftCudaError
+from softcuda.executor.arenas import Arena, Arenas
+from softcuda.executor.outputs import Slot
+from softcuda.executor.staging import Staging
+from softcuda.graph.params import Dims
+from softcuda.graph.shapes import contiguous_strides, numel
+from softcuda.loader import Loader
+from softcuda.pool.device import DeviceArray, DevicePool
+from softcuda.target import Target, arch_of
+
+__all__ = ["DeviceSession", "cuda_target", "session"]
+
+Array = np.ndarray[Any, Any]
+
+_STATUS_WORDS: Final = 4
+
+
+class DeviceSession:
+    """One device: its context, one stream in which all work is ordered, arenas, staging, kernels.
+
+    Attributes:
+        context: the primary context.
+        stream: all work of the executor goes through it.
+        arenas: memory for intermediates.
+        loader: the kernels.
+        status: address of the words in which kernels report errors.
+    """
+
+    def __init__(self, ordinal: int = 0) -> None:
+        device = Device(ordinal)
+        self.ordinal = ordinal
+        self.context = Context(device)
+        self.stream = Stream(self.context)
+        self.loader = Loader(self.context)
+        self.arenas = Arenas(self._arena)
+        self._staging = Staging(self.context, self.stream)
+        self._lock = threading.RLock()
+        self._status = PinnedMemory(self.context, 8 * _STATUS_WORDS)
+        self._status_words = self._status.array().view(np.int64)
+        self._status_words[...] = 0
+        self.status = self._status.ptr
+
+    def _arena(self, nbytes: int, block_bytes: int) -> Arena:
+        return Arena(DevicePool(self.context, block_bytes), nbytes)
+
+    def upload(self, array: Array, dst: int) -> None:
+        """Copy a host array to an address of the device, in the order of the stream."""
+        with self._lock:
+            self._staging.upload(array, dst)
+
+    def download(self, src: int, array: Array) -> None:
+        """Copy from the device into a contiguous host array; returns when it is there.
+
+        Raises:
+            DeviceLost: the device failed.
+            IndexOutOfRange, IntegerPowerError: a kernel met a bad value.
+        """
+        with self._lock:
+            self._staging.download(src, array)
+            self._check_status()
+
+    def fetch(self, array: DeviceArray) -> Array:
+        """Return the values of a device array on the host; waits for the device."""
+        if not array.is_contiguous:
+            return self._fetch_strided(array)
+        host = np.empty(array.shape, array.dtype)
+        self.download(array.ptr, host)
+        return host
+
+    def _fetch_strided(self, array: DeviceArray) -> Array:
+        """Return a strided array by fetching the whole span it lies in."""
+        reach = [s * (d - 1) for d, s in zip(array.shape, array.strides, strict=True)]
+        low = sum(r for r in reach if r < 0)
+        span = sum(abs(r) for r in reach) + array.itemsize
+        raw = np.empty(span, np.uint8)
+        self.download(array.ptr + low, raw)
+        return np.array(
+            np.ndarray(array.shape, array.dtype, raw, offset=-low, strides=array.strides)
+        )
+
+    def copy(self, src: int, dst: int, nbytes: int) -> None:
+        """Copy on the device, in the order of the stream."""
+        copy_on_device_async(self.context, dst, src, nbytes, stream=self.stream)
+
+    def synchronize(self) -> None:
+        """Wait for everything the device was given.
+
+        Raises:
+            DeviceLost: the device failed.
+            IndexOutOfRange, IntegerPowerError: a kernel met a bad value.
+        """
+        self.stream.synchronize()
+        self._check_status()
+
+    def _check_status(self) -> None:
+        code, first, second = (int(word) for word in self._status_words[:3])
+        if not code:
+            return
+        self._status_words[...] = 0
+        if code == 1:
+            raise IndexOutOfRange(
+                f"take or gather: index {first} is outside an axis of extent {second}; allowed are "
+                f"{-second} to {second - 1}"
+            )
+        raise IntegerPowerError(
+            f"pow: an integer is raised to the power {first}, which is negative; allowed are "
+            "powers >= 0; cast the base to a float first"
+        )
+
+    def slot(self, dims: Dims, dtype: np.dtype[Any]) -> Slot:
+        """Return a fresh output buffer on the device."""
+        memory = DeviceMemory(self.context, numel(dims) * dtype.itemsize)
+        return Slot(memory, self.array(memory.ptr, dims, dtype, memory), memory.nbytes)
+
+    def array(self, ptr: int, dims: Dims, dtype: np.dtype[Any], owner: object) -> DeviceArray:
+        """Return a dense array at an address."""
+        strides = tuple(s * dtype.itemsize for s in contiguous_strides(dims))
+        return DeviceArray(ptr, dims, strides, dtype, self.ordinal, owner, self.fetch)
+
+
+class _Sessions:
+    """The sessions of the process, one a device, made on first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_ordinal: dict[int, DeviceSession] = {}
+        self._pid = 0
+
+    def get(self, ordinal: int) -> DeviceSession:
+        known = self._by_ordinal.get(ordinal)
+        if known is not None and self._pid == os.getpid():
+            return known
+        with self._lock:
+            if known is not None:
+                raise ForkedProcessError(
+                    "CUDA was used before this process was forked and cannot be used in the child; "
+                    "start processes with spawn: multiprocessing.get_context('spawn')"
+                )
+            self._pid = os.getpid()
+            return self._by_ordinal.setdefault(ordinal, DeviceSession(ordinal))
+
+
+_SESSIONS: Final = _Sessions()
+
+
+def session(ordinal: int = 0) -> DeviceSession:
+    """Return the session of a device, made on first use.
+
+    Raises:
+        DriverNotFound, NoDeviceError: there is no driver, or no such device.
+        ForkedProcessError: CUDA was used before this process was forked.
+    """
+    return _SESSIONS.get(ordinal)
+
+
+def cuda_target(ordinal: int = 0) -> Target | str:
+    """Return the device as a compile target, or the reason why it cannot be used."""
+    usable = available()
+    if not usable:
+        return usable.reason
+    try:
+        device = Device(ordinal)
+        major, minor = device.capability
+    except SoftCudaError as error:
+        return str(error)
+    return Target(
+        "cuda",
+        arch_of(major, minor),
+        device.multiprocessors,
+        device.smem_bytes >> 10,
+        device.l2_bytes >> 20,
+    )

@@ -1,0 +1,145 @@
+"""Device memory and pinned host memory: raw blocks for bump pools, and arrays on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from softcuda.driver.context import Context
+from softcuda.driver.memory import DeviceMemory
+from softcuda.graph.params import Dims
+from softcuda.graph.shapes import is_contiguous, numel
+from softcuda.pool.blocks import BLOCK_BYTES, RawBlock
+from softcuda.pool.bump import BumpPool
+
+__all__ = ["DeviceArray", "DeviceBlocks", "DevicePool"]
+
+Array = np.ndarray[Any, Any]
+
+
+class DeviceBlocks:
+    """A block source of device memory; a window is the owner of the block's memory."""
+
+    __slots__ = ("_context", "name")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.name = f"device {context.device.ordinal}"
+
+    def allocate(self, nbytes: int) -> RawBlock[DeviceMemory]:
+        """Return a block of `nbytes` bytes.
+
+        Raises:
+            DeviceOutOfMemory: the device has not that much.
+        """
+        memory = DeviceMemory(self._context, nbytes)
+        return RawBlock(memory.ptr, nbytes, memory)
+
+    def free(self, block: RawBlock[DeviceMemory]) -> None:
+        """Give a block back."""
+        block.memory.close()
+
+    def window(self, block: RawBlock[DeviceMemory], offset: int, nbytes: int) -> DeviceMemory:
+        """Return the owner of the block; the allocation's address says where the window is."""
+        return block.memory
+
+
+class DevicePool(BumpPool[DeviceMemory]):
+    """A bump pool of device memory."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, context: Context, block_size: int = BLOCK_BYTES, limit_bytes: int | None = None
+    ) -> None:
+        """Make an empty pool on the device of a context."""
+        super().__init__(DeviceBlocks(context), block_size, limit_bytes)
+
+
+class DeviceArray:
+    """An array in device memory; what a tensor's `data` is when a device owns it.
+
+    Attributes:
+        ptr: address of the first logical element.
+        shape: extents.
+        strides: in bytes, as NumPy counts them.
+        dtype: NumPy dtype.
+        ordinal: the device.
+        owner: what keeps the memory alive.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_fetch",
+        "_host",
+        "dtype",
+        "ordinal",
+        "owner",
+        "ptr",
+        "shape",
+        "strides",
+    )
+
+    def __init__(
+        self,
+        ptr: int,
+        shape: Dims,
+        strides: Dims,
+        dtype: np.dtype[Any],
+        ordinal: int,
+        owner: object,
+        fetch: Callable[[DeviceArray], Array],
+    ) -> None:
+        self.ptr = ptr
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.ordinal = ordinal
+        self.owner = owner
+        self._fetch = fetch
+        self._host: Array | None = None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """The rank."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return numel(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, stored densely."""
+        return self.size * self.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether it is row-major without gaps."""
+        size = self.itemsize
+        return is_contiguous(self.shape, tuple(s // size for s in self.strides))
+
+    def host(self) -> Array:
+        """Return the values on the host, copied there once; waits for the device.
+
+        Raises:
+            DeviceLost: the device failed before.
+            IndexOutOfRange, IntegerPowerError: a kernel of the run that made it met a bad value.
+        """
+        if self._host is None:
+            self._host = self._fetch(self)
+        return self._host
+
+    def __repr__(self) -> str:
+        return (
+            f"DeviceArray({list(self.shape)} {self.dtype} on device {self.ordinal} at "
+            f"{self.ptr:#x})"
+        )
