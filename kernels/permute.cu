@@ -7,10 +7,10 @@
 //   permute_runs   straight from registers, where both sides have the same stride-1 axis
 //   permute_cast   permute_tile, each element converted from its own dtype to DST
 //
-// A tile is a box over up to 16 axes. Its elements form a matrix: the axes that make reads long
-// count its columns, those that make writes long its rows. W neighbours that stay neighbours move
-// as one; V > 1 reads V rows of V neighbours, transposes them in registers and writes vectors.
-// Offsets inside the tile are the same for all tiles and computed once a block.
+// A tile is a box over up to 16 axes. W neighbours that stay neighbours move as one access; V > 1
+// reads V rows of V neighbours, transposes them in registers and writes vectors. Shared memory
+// holds a tile in the order in which it is read, V planes of it, one access of padding after every
+// 2^pad. Offsets inside the tile are the same for all tiles and computed once a block.
 // Dtypes: by size (u8 u16 u32 u64). Layouts: any strides, 0 and negative included, where W and V
 // are 1; else the host checks strides and extents. Every architecture.
 // Launch: 256 threads a block; block b takes tiles b, b + blocks, ...; any number of blocks.
@@ -28,13 +28,14 @@ constexpr i32 GRID_AXES = 64;
 
 // ---- what the host decides: see softcuda/backends/cuda/permute.py ------------------------------
 
-// One axis of a tile: how a step along it moves the offset and the place in the matrix.
+// An axis of a tile, or a part of one: how a step along it moves the offsets [elements] and the
+// number of the access in the order in which the tile is read.
 template <typename OFFSET>
 struct Digit {
     FastDivisor extent;
-    i32 column;
-    i32 row;
-    OFFSET stride;
+    i32 place;
+    OFFSET in;
+    OFFSET out;
 };
 
 // The order in which threads visit a tile. Digits `p` and `q` (or -1) count the two axes of which
@@ -52,8 +53,8 @@ struct Order {
 
 template <typename OFFSET>
 struct Tiling {
-    Order<OFFSET> in;
-    Order<OFFSET> out;
+    Order<OFFSET> in;   // how the tile is read; not used by permute_runs
+    Order<OFFSET> out;  // how it is written
     i64 step_in[GRID_AXES];
     i64 step_out[GRID_AXES];
     i64 row_stride;  // in the input, between the rows that one thread transposes
@@ -62,56 +63,10 @@ struct Tiling {
     i32 grid_p;
     i32 grid_q;
     i32 count;
-    i32 pitch;
+    i32 pad;  // 0 to 31
 };
 
-// ---- places of a thread ------------------------------------------------------------------------
-
-template <i32 COUNT, typename OFFSET>
-struct Slots {
-    static_assert(COUNT <= 32, "one bit a slot");
-    OFFSET offsets[COUNT];
-    i32 places[COUNT];  // in shared memory
-    u32 is_there;       // one bit a slot
-    u32 is_below_p;
-    u32 is_below_q;
-
-    __device__ __forceinline__ u32 mask(bool is_edge_p, bool is_edge_q) const {
-        return is_there & (is_edge_p ? is_below_p : ~0u) & (is_edge_q ? is_below_q : ~0u);
-    }
-};
-
-// PLACE(column, row) says where an access lies in shared memory.
-template <i32 COUNT, typename OFFSET, typename PLACE>
-__device__ __forceinline__ Slots<COUNT, OFFSET> find_slots(const Order<OFFSET>& order,
-                                                           PLACE place) {
-    Slots<COUNT, OFFSET> slots;
-    slots.is_there = slots.is_below_p = slots.is_below_q = 0;
-#pragma unroll
-    for (i32 k = 0; k < COUNT; ++k) {
-        const u32 number = threadIdx.x + k * THREADS;
-        u32 rest = number;
-        i32 column = 0, row = 0, at_p = 0, at_q = 0;
-        OFFSET offset = 0;
-        for (i32 axis = 0; axis < order.rank; ++axis) {
-            const Digit<OFFSET>& digit = order.digits[axis];
-            const u32 above = digit.extent.quotient(rest);
-            const i32 at = static_cast<i32>(digit.extent.remainder(rest, above));
-            rest = above;
-            column += at * digit.column;
-            row += at * digit.row;
-            offset += at * digit.stride;
-            at_p = axis == order.p ? at : at_p;
-            at_q = axis == order.q ? at : at_q;
-        }
-        slots.offsets[k] = offset;
-        slots.places[k] = place(column, row);
-        slots.is_there |= static_cast<u32>(number < static_cast<u32>(order.count)) << k;
-        slots.is_below_p |= static_cast<u32>(at_p < order.edge_p) << k;
-        slots.is_below_q |= static_cast<u32>(at_q < order.edge_q) << k;
-    }
-    return slots;
-}
+// ---- tiles and the places of a thread in them --------------------------------------------------
 
 struct Tile {
     i64 in;
@@ -124,8 +79,9 @@ template <typename OFFSET>
 __device__ __forceinline__ Tile tile_at(const Tiling<OFFSET>& tiling, i32 number) {
     Tile tile{0, 0, false, false};
     u32 rest = static_cast<u32>(number);
+#pragma unroll 1
     for (i32 axis = 0; axis < tiling.grid_rank; ++axis) {
-        const FastDivisor& tiles = tiling.tiles[axis];
+        const FastDivisor tiles = tiling.tiles[axis];
         const u32 above = tiles.quotient(rest);
         const u32 at = tiles.remainder(rest, above);
         rest = above;
@@ -138,25 +94,75 @@ __device__ __forceinline__ Tile tile_at(const Tiling<OFFSET>& tiling, i32 number
     return tile;
 }
 
-// ---- access ------------------------------------------------------------------------------------
+// What a thread reads or writes of every tile: one slot an access.
+template <i32 COUNT, typename OFFSET>
+struct Slots {
+    static_assert(COUNT <= 32, "one bit a slot");
+    OFFSET in[COUNT];
+    OFFSET out[COUNT];
+    i32 places[COUNT];
+    u32 is_there;  // one bit a slot
+    u32 is_below_p;
+    u32 is_below_q;
 
-template <i32 WIDTH, typename T>
-__device__ __forceinline__ Vector<T, WIDTH> fetch(const T* address, bool is_aligned) {
-    if (is_aligned) return load<WIDTH>(address);
-    Vector<T, WIDTH> vector;
+    __device__ __forceinline__ u32 mask(bool is_edge_p, bool is_edge_q) const {
+        return is_there & (is_edge_p ? is_below_p : ~0u) & (is_edge_q ? is_below_q : ~0u);
+    }
+};
+
+// Slot k is access number first + k * THREADS of the order. What of it is not used is not made.
+template <i32 COUNT, typename OFFSET>
+__device__ __forceinline__ Slots<COUNT, OFFSET> find_slots(const Order<OFFSET>& order, i32 first) {
+    Slots<COUNT, OFFSET> slots;
+    u32 rest[COUNT];
+    slots.is_there = 0;
+    slots.is_below_p = slots.is_below_q = ~0u;
 #pragma unroll
-    for (i32 k = 0; k < WIDTH; ++k) vector.lanes[k] = address[k];
-    return vector;
+    for (i32 k = 0; k < COUNT; ++k) {
+        rest[k] = first + k * THREADS;
+        slots.is_there |= static_cast<u32>(first + k * THREADS < order.count) << k;
+        slots.in[k] = slots.out[k] = 0;
+        slots.places[k] = 0;
+    }
+#pragma unroll 1
+    for (i32 axis = 0; axis < order.rank; ++axis) {
+        const Digit<OFFSET> digit = order.digits[axis];
+        const u32 edge = axis == order.p ? order.edge_p : axis == order.q ? order.edge_q : ~0u;
+        u32 beyond = 0;
+#pragma unroll
+        for (i32 k = 0; k < COUNT; ++k) {
+            const u32 above = digit.extent.quotient(rest[k]);
+            const u32 at = digit.extent.remainder(rest[k], above);
+            rest[k] = above;
+            slots.in[k] += static_cast<OFFSET>(at) * digit.in;
+            slots.out[k] += static_cast<OFFSET>(at) * digit.out;
+            slots.places[k] += static_cast<i32>(at) * digit.place;
+            beyond |= static_cast<u32>(at >= edge) << k;
+        }
+        if (axis == order.p) slots.is_below_p = ~beyond;
+        if (axis == order.q) slots.is_below_q = ~beyond;
+    }
+    return slots;
 }
 
-template <typename T, i32 WIDTH>
-__device__ __forceinline__ void put(T* address, const Vector<T, WIDTH>& vector, bool is_aligned) {
-    if (is_aligned) {
-        store(address, vector);
-        return;
+// The tiles of this block, element by element: for pointers that vectors do not fit.
+template <i32 W, i32 V, typename T, typename OFFSET>
+__device__ __forceinline__ void copy_elements(T* __restrict__ out, const T* __restrict__ in,
+                                              const Tiling<OFFSET>& tiling) {
+#pragma unroll 1
+    for (i32 number = blockIdx.x; number < tiling.count; number += gridDim.x) {
+        const Tile tile = tile_at(tiling, number);
+#pragma unroll 1
+        for (i32 at = threadIdx.x; at < tiling.out.count; at += THREADS) {
+            const Slots<1, OFFSET> slot = find_slots<1>(tiling.out, at);
+            if (slot.mask(tile.is_edge_p, tile.is_edge_q) == 0) continue;
+#pragma unroll 1
+            for (i32 k = 0; k < W * V; ++k) {
+                const i64 from = V > 1 ? k * tiling.row_stride : k;
+                out[tile.out + slot.out[0] + k] = in[tile.in + slot.in[0] + from];
+            }
+        }
     }
-#pragma unroll
-    for (i32 k = 0; k < WIDTH; ++k) address[k] = vector.lanes[k];
 }
 
 template <i32 BYTES, typename T>
@@ -164,13 +170,13 @@ __device__ __forceinline__ bool is_aligned_to(const T* address) {
     return BYTES == sizeof(T) || reinterpret_cast<u64>(address) % BYTES == 0;
 }
 
-// Rows of a thread's V x V block become its columns.
-template <typename T, i32 V>
-__device__ __forceinline__ Vector<T, V> column_of(const Vector<T, V> (&rows)[V], i32 column) {
+// Column COLUMN of the V x V block whose rows are given.
+template <typename T, i32 V, typename RAW>
+__device__ __forceinline__ RAW column_of(const RAW (&rows)[V], i32 column) {
     Vector<T, V> made;
 #pragma unroll
-    for (i32 k = 0; k < V; ++k) made.lanes[k] = rows[k].lanes[column];
-    return made;
+    for (i32 k = 0; k < V; ++k) made.lanes[k] = bit_cast<Vector<T, V>>(rows[k]).lanes[column];
+    return bit_cast<RAW>(made);
 }
 
 // ---- permute_tile ------------------------------------------------------------------------------
@@ -180,43 +186,41 @@ __global__ void __launch_bounds__(THREADS)
     permute_tile(T* __restrict__ out, const T* __restrict__ in, i64 first, Tiling<OFFSET> tiling) {
     static_assert(W == 1 || V == 1, "neighbours either stay together or are transposed");
     static_assert(sizeof(tiling) <= 3900, "the parameters fit 4 KiB");
-    constexpr i32 WIDTH = W * V;
-    constexpr i32 ACCESSES = THREADS * ITEMS * V;
-    // Vectors that one pass of a warp over the banks holds.
-    constexpr i32 PASS = 128 / (WIDTH * sizeof(T));
-    using Access = Vector<T, WIDTH>;
+    constexpr i32 BYTES = W * V * sizeof(T);
+    constexpr i32 PLANE = THREADS * ITEMS;
+    using Raw = raw_t<BYTES>;
 
     // shared memory
-    __shared__ Access tile_memory[ACCESSES + ACCESSES / 8];
-    static_assert(sizeof(tile_memory) <= 40960, "the tile fits static shared memory");
+    __shared__ Raw memory[PLANE * V + PLANE * V / 8];
+    static_assert(sizeof(memory) <= 40960, "the tile fits static shared memory");
 
     // indices
     out += first;
-    const bool reads_vectors = is_aligned_to<WIDTH * sizeof(T)>(in);
-    const bool writes_vectors = is_aligned_to<WIDTH * sizeof(T)>(out);
-    const i32 pitch = tiling.pitch;
-    const auto swizzle = [](i32 column) { return (column / PASS) & (V - 1); };
-    const auto read = find_slots<ITEMS>(tiling.in, [&](i32 column, i32 row) {
-        return row * pitch + (column ^ swizzle(column));
-    });
-    const auto written = find_slots<ITEMS * V>(tiling.out, [&](i32 column, i32 row) {
-        return row * pitch + (column ^ swizzle(column));
-    });
+    if (!is_aligned_to<BYTES>(in) || !is_aligned_to<BYTES>(out)) {
+        copy_elements<W, V>(out, in, tiling);
+        return;
+    }
+    const auto read = find_slots<ITEMS>(tiling.in, threadIdx.x);
+    auto written = find_slots<ITEMS * V>(tiling.out, threadIdx.x);
+    const i32 pad = tiling.pad;
+#pragma unroll
+    for (i32 k = 0; k < ITEMS * V; ++k) written.places[k] += written.places[k] >> pad;
+    Raw* const own = memory + threadIdx.x + (threadIdx.x >> pad);
 
-    Access held[ITEMS][V];
+    // load
+    Raw held[ITEMS][V];
     const auto load_tile = [&](const Tile& tile) {
         const u32 mask = read.mask(tile.is_edge_p, tile.is_edge_q);
+        const T* const source = in + tile.in;
 #pragma unroll
         for (i32 k = 0; k < ITEMS; ++k) {
-            const T* address = in + tile.in + read.offsets[k];
-            if ((mask >> k & 1u) == 0) continue;
 #pragma unroll
             for (i32 r = 0; r < V; ++r) {
-                held[k][r] = fetch<WIDTH>(address + r * tiling.row_stride, reads_vectors);
+                const T* const address = source + read.in[k] + r * tiling.row_stride;
+                if (mask >> k & 1u) held[k][r] = *reinterpret_cast<const Raw*>(address);
             }
         }
     };
-
     i32 number = blockIdx.x;
     if (number >= tiling.count) return;
     Tile tile = tile_at(tiling, number);
@@ -225,14 +229,11 @@ __global__ void __launch_bounds__(THREADS)
         // registers to shared memory
 #pragma unroll
         for (i32 k = 0; k < ITEMS; ++k) {
-            if ((read.is_there >> k & 1u) == 0) continue;
-            if constexpr (V == 1) {
-                tile_memory[read.places[k]] = held[k][0];
-            } else {
 #pragma unroll
-                for (i32 r = 0; r < V; ++r) {
-                    tile_memory[read.places[k] ^ r] = column_of(held[k], r);
-                }
+            for (i32 r = 0; r < V; ++r) {
+                const i32 place = k * THREADS + r * PLANE;
+                if constexpr (V == 1) own[place + (place >> pad)] = held[k][r];
+                if constexpr (V > 1) own[place + (place >> pad)] = column_of<T>(held[k], r);
             }
         }
         __syncthreads();
@@ -247,11 +248,11 @@ __global__ void __launch_bounds__(THREADS)
 
         // store
         const u32 mask = written.mask(stored.is_edge_p, stored.is_edge_q);
+        T* const target = out + stored.out;
 #pragma unroll
         for (i32 k = 0; k < ITEMS * V; ++k) {
-            if ((mask >> k & 1u) == 0) continue;
-            put(out + stored.out + written.offsets[k], tile_memory[written.places[k]],
-                writes_vectors);
+            Raw* const address = reinterpret_cast<Raw*>(target + written.out[k]);
+            if (mask >> k & 1u) *address = memory[written.places[k]];
         }
         if (number >= tiling.count) return;
         __syncthreads();
@@ -260,35 +261,40 @@ __global__ void __launch_bounds__(THREADS)
 
 // ---- permute_runs ------------------------------------------------------------------------------
 
-// Both orders visit the tile alike.
 template <typename T, i32 W, i32 ITEMS, typename OFFSET>
 __global__ void __launch_bounds__(THREADS)
     permute_runs(T* __restrict__ out, const T* __restrict__ in, i64 first, Tiling<OFFSET> tiling) {
     static_assert(sizeof(tiling) <= 3900, "the parameters fit 4 KiB");
     static_assert(W * sizeof(T) <= 16, "one access moves at most 16 bytes");
+    using Raw = raw_t<W * sizeof(T)>;
 
     // indices
     out += first;
-    const bool is_aligned =
-        is_aligned_to<W * sizeof(T)>(in) && is_aligned_to<W * sizeof(T)>(out);
-    const auto read = find_slots<ITEMS>(tiling.in, [](i32, i32) { return 0; });
-    const auto written = find_slots<ITEMS>(tiling.out, [](i32, i32) { return 0; });
+    if (!is_aligned_to<sizeof(Raw)>(in) || !is_aligned_to<sizeof(Raw)>(out)) {
+        copy_elements<W, 1>(out, in, tiling);
+        return;
+    }
+    const auto slots = find_slots<ITEMS>(tiling.out, threadIdx.x);
 
     for (i32 number = blockIdx.x; number < tiling.count; number += gridDim.x) {
         const Tile tile = tile_at(tiling, number);
-        const u32 mask = read.mask(tile.is_edge_p, tile.is_edge_q);
+        const u32 mask = slots.mask(tile.is_edge_p, tile.is_edge_q);
 
         // load
-        Vector<T, W> held[ITEMS];
+        Raw held[ITEMS];
+        const T* const source = in + tile.in;
 #pragma unroll
         for (i32 k = 0; k < ITEMS; ++k) {
-            if (mask >> k & 1u) held[k] = fetch<W>(in + tile.in + read.offsets[k], is_aligned);
+            const T* const address = source + slots.in[k];
+            if (mask >> k & 1u) held[k] = *reinterpret_cast<const Raw*>(address);
         }
 
         // store
+        T* const target = out + tile.out;
 #pragma unroll
         for (i32 k = 0; k < ITEMS; ++k) {
-            if (mask >> k & 1u) put(out + tile.out + written.offsets[k], held[k], is_aligned);
+            Raw* const address = reinterpret_cast<Raw*>(target + slots.out[k]);
+            if (mask >> k & 1u) *address = held[k];
         }
     }
 }

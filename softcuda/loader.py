@@ -13,7 +13,7 @@ from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.cache import KernelCache
 from softcuda.target import arch_of
 
-__all__ = ["Loader", "compile_all"]
+__all__ = ["Loader", "compile_all", "compile_for"]
 
 
 def compile_all(specs: Sequence[KernelSpec], arch: str, cache: KernelCache) -> None:
@@ -29,6 +29,11 @@ def compile_all(specs: Sequence[KernelSpec], arch: str, cache: KernelCache) -> N
         if refusal:
             raise CompileError(f"{refusal}; choose another backend for this node in the profile")
     cache.get_all([spec.unit for spec in dict.fromkeys(specs)], arch)
+
+
+def compile_for(specs: Sequence[KernelSpec], arch: str) -> None:
+    """Compile kernels for an architecture into the disk cache; see `compile_all`."""
+    compile_all(specs, arch, KernelCache())
 
 
 class Loader:

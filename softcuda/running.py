@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from softcuda.backends import added_devices, backends
 from softcuda.cache import CompileCache
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.settings import Settings
-from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
+from softcuda.errors import ArgumentTypeError, FeedError
 from softcuda.executor.arenas import HOST_ARENAS
 from softcuda.executor.executable import Executable
+from softcuda.executor.on_demand import compile_kernels, cuda_target
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import flatten
 from softcuda.graph.node import Node
@@ -20,7 +22,7 @@ from softcuda.graph.op import Kind
 from softcuda.graph.trace import Traced, trace
 from softcuda.profile.model import Profile
 from softcuda.profile.resolve import default_profile, resolve
-from softcuda.target import CPU, Target
+from softcuda.target import CPU, Target, named_arch
 
 __all__ = ["clear_cache", "compile", "evaluate_nodes", "explain"]
 
@@ -36,20 +38,36 @@ class _CacheKey(NamedTuple):
     registered: int
 
 
-def _settings(config: Config, target: str | Target | None, strict: bool) -> Settings:
-    if isinstance(target, str):
-        raise ArgumentError(
-            f"compile: the target {target!r} is an architecture of a CUDA device, and this version "
-            "has no CUDA backends; leave target out to compile for the CPU"
-        )
-    return Settings(resolve(config, added_devices()), default_profile(), target or CPU, strict)
+def _settings(config: Config, asked: str | Profile | Target | None, strict: bool) -> Settings:
+    profile = resolve(config, added_devices())
+    target, why_not = _target(profile, asked)
+    return Settings(profile, default_profile(), target, strict, why_not)
+
+
+def _target(profile: Profile, asked: str | Profile | Target | None) -> tuple[Target, str]:
+    """Return what to compile for, and why it is no CUDA device where it is none.
+
+    A process whose profile names no CUDA backend never asks the driver.
+    """
+    if isinstance(asked, Target):
+        return asked, ""
+    if isinstance(asked, Profile):
+        return asked.device.target, f"{asked.name} describes a machine without one"
+    if isinstance(asked, str):
+        here = profile.device.target
+        known = here if here.type == "cuda" else Target("cuda", "", 1, 48, 1)
+        return replace(known, arch=named_arch(asked)), ""
+    if not profile.names_cuda:
+        return CPU, "the profile names no CUDA backend"
+    found = cuda_target()
+    return (found, "") if isinstance(found, Target) else (CPU, found)
 
 
 def compile(
     outputs: Any,
     config: Config = None,
     *,
-    target: str | Target | None = None,
+    target: str | Profile | Target | None = None,
     updates: Mapping[Node, Node] | None = None,
     strict: bool = False,
 ) -> Executable:
@@ -62,7 +80,9 @@ def compile(
         outputs: a tensor, or a list, tuple or dict of tensors, nested as you like.
         config: path of a profile, a Profile, or "default" for the shipped DEFAULT.soft; None
             looks at SOFTCUDA_CONFIG, ./CONFIG.soft, the user's config folder, DEFAULT.soft.
-        target: the machine to compile for; None for this one.
+        target: the machine to compile for: an architecture such as "sm_90a", a profile whose
+            [device] section describes it, or None for this one. A graph that is compiled for
+            another machine can be printed and not run.
         updates: variable -> tensor of its new value [its shape and dtype]; written at the end of
             each run, after the last read.
         strict: a backend that refuses a node, or a missing row, is an error instead of a
@@ -86,6 +106,8 @@ def compile(
             )
     traced = trace(nodes, pairs)
     program = compile_graph(traced.graph, _settings(config, target, strict))
+    if target is not None:
+        compile_kernels(program)
     executable = Executable(program, traced.leaves, skeleton, traced.nodes)
     _freeze(traced, program.origin, program.choices)
     return executable

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CPU", "Target", "arch_of"]
+from softcuda.errors import ArgumentError
+
+__all__ = ["CPU", "Target", "arch_of", "named_arch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Target:
 
 CPU: Final = Target("cpu")
 
+_ARCH: Final = re.compile(r"sm_(\d{2,3})[af]?")
+_OLDEST: Final = 75
 _OWN_VARIANT: Final = 9  # from this major number on an architecture has features of its own
 
 
@@ -43,3 +48,22 @@ def arch_of(major: int, minor: int) -> str:
         ('sm_86', 'sm_90a')
     """
     return f"sm_{major}{minor}{'a' if major >= _OWN_VARIANT else ''}"
+
+
+def named_arch(name: str) -> str:
+    """Return the name of an architecture once it is one: sm_75 or newer.
+
+    Raises:
+        ArgumentError: it is no architecture, or an older one.
+
+    Example:
+        >>> named_arch("sm_90a")
+        'sm_90a'
+    """
+    match = _ARCH.fullmatch(name)
+    if match is None or int(match[1]) < _OLDEST:
+        raise ArgumentError(
+            f"target {name!r} is no architecture that softcuda supports; allowed are names such as "
+            f"sm_{_OLDEST}, sm_90a, sm_120, from sm_{_OLDEST} on"
+        )
+    return name

@@ -50,8 +50,21 @@ def decision_table(program: Program) -> str:
             f"{device} arena {format_bytes(size.nbytes)}, most alive at once "
             f"{format_bytes(size.peak_bytes)}"
         )
+    lines.extend(_launch_list(program))
     lines.extend(program.footer)
     return "\n".join(lines)
+
+
+def _launch_list(program: Program) -> list[str]:
+    """Return the lines that list the launches of a program: kernel, grid, block, shared memory."""
+    found = []
+    for number, step in enumerate(program.steps):
+        for launch in step.launches:
+            found.append(
+                f"launch {number}: {launch.spec.id} grid {_dims(launch.grid)} block "
+                f"{_dims(launch.block)} shared {format_bytes(launch.shared_bytes)}"
+            )
+    return found
 
 
 def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...]]:

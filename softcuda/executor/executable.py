@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,7 +47,8 @@ class Executable:
         self.program = program
         self.leaves = tuple(leaves)
         self._skeleton = skeleton
-        self._runtime = Runtime(program)
+        self._runtime: Runtime | None = None
+        self._making = threading.Lock()
         self._tensor = type(self.leaves[0]) if self.leaves else Node
         if nodes:
             self._tensor = type(nodes[0])
@@ -90,10 +92,18 @@ class Executable:
         """
         if feeds or by_name:
             arrays, transient = self._fed(feeds or {}, by_name)
-            return self._wrapped(self._runtime.run(arrays, self._own, transient))
+            return self._wrapped(self._ready().run(arrays, self._own, transient))
         if self._missing:
             raise self._lacking(self._missing)
-        return self._wrapped(self._runtime.run(self._own, self._own))
+        return self._wrapped(self._ready().run(self._own, self._own))
+
+    def _ready(self) -> Runtime:
+        """Return the runtime, made at the first run."""
+        if self._runtime is None:
+            with self._making:
+                if self._runtime is None:
+                    self._runtime = Runtime(self.program)
+        return self._runtime
 
     def _wrapped(self, results: list[Array]) -> Any:
         tensor, outputs = self._tensor, self.program.outputs
@@ -183,7 +193,8 @@ class Executable:
 
     def release(self) -> None:
         """Give back the output buffers that no tensor uses."""
-        self._runtime.release_idle()
+        if self._runtime is not None:
+            self._runtime.release_idle()
 
     @property
     def arena_bytes(self) -> int:

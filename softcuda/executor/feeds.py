@@ -9,7 +9,7 @@ import numpy as np
 from softcuda.dtype import DType, check_number, dtype_of_array
 from softcuda.errors import FeedError, SoftCudaError
 from softcuda.graph.lines import Line
-from softcuda.graph.node import Node
+from softcuda.graph.node import Node, on_host
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides
 
@@ -50,7 +50,7 @@ def _array_of(value: Any, dtype: DType, label: str) -> Array:
                 f"run: the feed of {label} is a tensor without a value; evaluate it first, or "
                 "compile it into this graph"
             )
-        return _of_dtype(value.data, dtype, label)
+        return _of_dtype(on_host(value.data), dtype, label)
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array_interface__"):
         return _of_dtype(np.asarray(value), dtype, label)
     if hasattr(value, "__dlpack__"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from softcuda.executor.memory import ProgramMemory
     from softcuda.executor.segments import DeviceSteps
 
-__all__ = ["cuda_target", "device_memory", "device_steps", "session"]
+__all__ = ["compile_kernels", "cuda_target", "device_memory", "device_steps", "session"]
 
 _DEVICES = "softcuda.executor.devices"
 _SEGMENTS = "softcuda.executor.segments"
@@ -42,6 +42,18 @@ def device_steps(program: Program, on: DeviceSession, memory: ProgramMemory) -> 
         program, on, memory.window, memory.address, memory.scratch_address
     )
     return made
+
+
+def compile_kernels(program: Program) -> None:
+    """Compile the kernels of a program for its target, into the disk cache; needs no device.
+
+    Raises:
+        CompileError: a kernel does not compile for the target.
+        NvrtcNotFound: there is no NVRTC.
+    """
+    specs = [launch.spec for step in program.steps for launch in step.launches]
+    if specs:
+        import_module("softcuda.loader").compile_for(specs, program.target.arch)
 
 
 def device_memory(on: DeviceSession, nbytes: int) -> Any:

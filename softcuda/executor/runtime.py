@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softcuda.backends import bind
 from softcuda.compiler.program import Program
+from softcuda.errors import NoDeviceError
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.on_demand import device_steps, session
 from softcuda.executor.outputs import Slot
 from softcuda.pool.buffers import aligned_empty
+
+if TYPE_CHECKING:
+    from softcuda.executor.devices import DeviceSession
 
 __all__ = ["SMALL_BYTES", "Runtime"]
 
@@ -27,6 +31,23 @@ SMALL_BYTES = 65536  # inputs up to this size are copied into fixed slots
 def _replay(calls: list[Call]) -> None:
     for function, arguments in calls:
         function(*arguments)
+
+
+def _session_for(program: Program) -> DeviceSession | None:
+    """Return the device that a program runs on, None where it needs none.
+
+    Raises:
+        NoDeviceError: there is no device, or another one than the program was compiled for.
+    """
+    if not program.uses_cuda:
+        return None
+    on_device = session()
+    if program.target.arch not in ("", on_device.loader.arch):
+        raise NoDeviceError(
+            f"run: the graph was compiled for {program.target.arch} and the device here is "
+            f"{on_device.loader.arch}; compile it again without target="
+        )
+    return on_device
 
 
 def _quiet_context() -> contextvars.Context:
@@ -47,7 +68,7 @@ class Runtime:
         self.program = program
         self._lock = threading.Lock()
         self._context = _quiet_context()
-        on_device = session() if program.uses_cuda else None
+        on_device = _session_for(program)
         self._memory = memory = ProgramMemory(program, on_device)
         self._device = None if on_device is None else device_steps(program, on_device, memory)
         self._given: Sequence[Any] | None = None

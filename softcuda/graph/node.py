@@ -13,7 +13,7 @@ from softcuda.graph.params import Constant, Dims, Params, literal
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.views import view_strides
 
-__all__ = ["HOST", "Device", "Node", "ancestors"]
+__all__ = ["HOST", "Device", "Node", "ancestors", "on_host"]
 
 
 class Device(NamedTuple):
@@ -30,6 +30,11 @@ HOST: Final = Device("cpu", 0)
 
 _NONE: Final = OPS["none"]
 _CONSTANT: Final = OPS["constant"]
+
+
+def on_host(data: Any) -> Any:
+    """Return a node's data as a host array, fetched from its device where it is there."""
+    return data if data is None or isinstance(data, np.ndarray) else data.host()
 
 
 class Node:

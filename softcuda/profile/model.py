@@ -70,6 +70,7 @@ class Profile:
     cache_key: str = field(init=False, repr=False)
     _index: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(init=False, repr=False)
     _curves: dict[tuple[str, str | None, str], Curve] = field(init=False, repr=False)
+    _names_cuda: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -78,6 +79,8 @@ class Profile:
         layout = repr((self.digest, self.name, [(*_row(row), row.line) for row in self.rows]))
         put(self, "cache_key", hashlib.sha256(layout.encode()).hexdigest())
         put(self, "_index", _index(self.rows))
+        on_cuda = any(row.backend_id.startswith("cuda") for row in self.rows)
+        put(self, "_names_cuda", on_cuda or self.device.type == "cuda")
         put(self, "_curves", _curves(self.costs))
 
     def __eq__(self, other: object) -> bool:
@@ -103,6 +106,11 @@ class Profile:
             "policy": self.policy,
             "pool": repr(self.pool),
         }
+
+    @property
+    def names_cuda(self) -> bool:
+        """Whether a row names a CUDA backend, or the pool keeps outputs on a device."""
+        return self._names_cuda
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from softcuda.dtype import DType
-from softcuda.graph.node import Node, ancestors
+from softcuda.graph.node import Node, ancestors, on_host
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, Params
 
@@ -41,7 +41,7 @@ def reduced(node: Node) -> tuple[Any, tuple[Any, ...]]:
         entries = tuple(_entries(node))
         if node.data is None:  # else evaluated meanwhile
             return restored, (type(node), entries)
-    leaf = (type(node), node.op, node.dims, node.dtype, node.params, node.data, node.name)
+    leaf = (type(node), node.op, node.dims, node.dtype, node.params, on_host(node.data), node.name)
     return restored_leaf, leaf
 
 
@@ -96,7 +96,9 @@ def restored_leaf(
 
 def copied_variable(node: N) -> N:
     """Return a variable of the same name and value with a buffer of its own."""
-    return type(node)(_VARIABLE, (), node.dims, node.dtype, (), node.data.copy(), node.name)
+    return type(node)(
+        _VARIABLE, (), node.dims, node.dtype, (), on_host(node.data).copy(), node.name
+    )
 
 
 def copied_graph(root: N, memo: dict[int, Any]) -> N:

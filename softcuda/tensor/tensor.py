@@ -11,7 +11,7 @@ import numpy as np
 from softcuda import running
 from softcuda.dtype import as_dtype
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, FeedError, ShapeError
-from softcuda.graph.node import Node
+from softcuda.graph.node import Node, on_host
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Dims, Transfer
 from softcuda.graph.shapes import numel
@@ -94,7 +94,7 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
         Raises:
             FeedError: it depends on an input, which has no value of its own.
         """
-        data: Array = self.evaluate().data
+        data: Array = on_host(self.evaluate().data)
         if self.op is _VARIABLE:
             return data.copy()
         view = data.view()
@@ -163,7 +163,7 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
                 f"{what}: the tensor has shape {list(self.dims)} with {numel(self.dims)} "
                 "elements and only one has a single value; use any, all, or an index"
             )
-        return self.evaluate().data.reshape(()).tolist()
+        return self.numpy().reshape(()).tolist()
 
     def __bool__(self) -> bool:
         return bool(self._single("bool"))
