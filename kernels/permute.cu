@@ -23,6 +23,7 @@
 #include "common.cuh"
 
 constexpr i32 THREADS = 256;
+constexpr i32 BLOCKS = 2;  // of a multiprocessor at least: 128 registers a thread
 constexpr i32 TILE_AXES = 16;
 constexpr i32 GRID_AXES = 64;
 
@@ -182,7 +183,7 @@ __device__ __forceinline__ RAW column_of(const RAW (&rows)[V], i32 column) {
 // ---- permute_tile ------------------------------------------------------------------------------
 
 template <typename T, i32 W, i32 V, i32 ITEMS, typename OFFSET>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, BLOCKS)
     permute_tile(T* __restrict__ out, const T* __restrict__ in, i64 first, Tiling<OFFSET> tiling) {
     static_assert(W == 1 || V == 1, "neighbours either stay together or are transposed");
     static_assert(sizeof(tiling) <= 3900, "the parameters fit 4 KiB");
@@ -262,7 +263,7 @@ __global__ void __launch_bounds__(THREADS)
 // ---- permute_runs ------------------------------------------------------------------------------
 
 template <typename T, i32 W, i32 ITEMS, typename OFFSET>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, BLOCKS)
     permute_runs(T* __restrict__ out, const T* __restrict__ in, i64 first, Tiling<OFFSET> tiling) {
     static_assert(sizeof(tiling) <= 3900, "the parameters fit 4 KiB");
     static_assert(W * sizeof(T) <= 16, "one access moves at most 16 bytes");

@@ -1,8 +1,8 @@
 """Tiles of a permuted copy: which box of the index space a block moves, and in which order.
 
-The axes that make reads long span the columns of a tile, those that make writes long its rows.
-Inside a group every axis but the last is whole, so a tile is a part of at most two axes. Pure
-arithmetic; `permute.py` packs the outcome for the kernels.
+A tile holds long runs of both sides: of the axes that are fastest in the input and of those that
+are fastest in the output. Every axis of a side but the last that it takes is whole, so a tile is a
+part of at most two axes. Pure arithmetic; `permute.py` packs the outcome for the kernels.
 
 Source: Springer, Su, Bientinesi, "HPTT: A High-Performance Tensor Transposition C++ Library", 2017.
 """
@@ -53,21 +53,16 @@ class TiledCopy:
     Attributes:
         axes: in units of the method's width, in the order of the output, the fastest first.
         parts: the extent of each axis inside a tile.
-        columns: axes that the columns of a tile count, the fastest first.
-        rows: axes that its rows count; () where the tile goes straight through registers.
-        block: rows and columns that one thread transposes.
+        inner: the axis that leads in the input.
+        block: rows along axis 0 and columns along `inner` that one thread transposes.
+        is_direct: the tile goes straight through registers, without shared memory.
     """
 
     axes: tuple[MovedAxis, ...]
     parts: tuple[int, ...]
-    columns: tuple[int, ...]
-    rows: tuple[int, ...]
+    inner: int
     block: int
-
-    @property
-    def is_direct(self) -> bool:
-        """Return whether the tile needs no shared memory."""
-        return not self.rows
+    is_direct: bool
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -145,31 +140,28 @@ def _balanced(extent: int, most: int, block: int = 1) -> int:
 
 
 def _direct(axes: Sequence[MovedAxis], capacity: int) -> TiledCopy:
+    """Return the tile that follows the output alone."""
     parts, room = [], capacity
-    for axis in axes:
-        is_open = room > 1 and len(parts) < TILE_AXES and (not parts or parts[-1] > 0)
-        part = _balanced(axis.extent, room) if is_open else 1
+    for number, axis in enumerate(axes):
+        part = _balanced(axis.extent, room) if number < TILE_AXES else 1
         parts.append(part)
         room = room // part if part == axis.extent else 1
-    return TiledCopy(tuple(axes), tuple(parts), tuple(range(len(axes))), (), 1)
+    return TiledCopy(tuple(axes), tuple(parts), 0, 1, True)
 
 
 @dataclass(slots=True)
 class _Tile:
-    """A tile that grows."""
+    """A tile that grows: its extent along each axis that it takes, its elements."""
 
     axes: Sequence[MovedAxis]
     parts: dict[int, int]
-    columns: list[int]
-    rows: list[int]
     volume: int = 1
 
-    def take(self, group: list[int], axis: int, most: int, block: int = 1) -> int:
-        """Put at most `most` values of an axis into a group."""
+    def take(self, axis: int, most: int, block: int = 1) -> int:
+        """Take at most `most` values of an axis; return how many."""
         part = _balanced(self.axes[axis].extent, most, block)
         self.parts[axis] = part
         self.volume *= part
-        group.append(axis)
         return part
 
     def run(self, order: Sequence[int]) -> int:
@@ -182,16 +174,16 @@ class _Tile:
                 break
         return length
 
-    def widen(self, group: list[int], order: Sequence[int], target: int, capacity: int) -> None:
-        """Take further axes of one side until its runs are long enough."""
+    def widen(self, order: Sequence[int], target: int, capacity: int) -> None:
+        """Take further axes of one side until it holds `target` neighbours."""
         length = 1
         for axis in order:
             part = self.parts.get(axis)
             if part is None:
                 room = capacity // self.volume
-                if length >= target or room < 2 or len(self.parts) == TILE_AXES:
+                if length >= target or room < 2 or len(self.parts) == TILE_AXES - 1:
                     return
-                part = self.take(group, axis, min(room, -(-target // length)))
+                part = self.take(axis, min(room, -(-target // length)))
             length *= part
             if part < self.axes[axis].extent:
                 return
@@ -204,36 +196,33 @@ def _best_tile(
 
     Args:
         axes: axis 0 has the smallest stride in the output.
-        inner: the axis that leads the columns.
-        is_joint: axis 0 is also the fastest of the input; axis 1 leads the rows.
+        inner: the axis with the smallest stride in the input, axis 0 left out.
+        is_joint: axis 0 is also the fastest of the input; the tile holds it whole.
         itemsize: bytes an element.
         method: how elements are accessed.
     """
     by_input, by_output = _by_input(axes, range(len(axes))), range(len(axes))
     block, best, best_score = method.block, None, -1.0
-    capacity = method.capacity * block
-    unit = itemsize * method.width
-    target = 1
-    while target <= capacity:
-        tile = _Tile(axes, {}, [], [])
+    capacity, unit = method.capacity * block, itemsize * method.width
+    wanted = block
+    while wanted <= capacity:
+        tile = _Tile(axes, {})
         if is_joint:
-            tile.take(tile.columns, 0, axes[0].extent)
-        room = capacity // tile.volume
-        wanted = max(min(target, room), block)
-        tile.take(tile.rows, int(is_joint), max(room // wanted, block), block)
-        tile.take(tile.columns, inner, max(capacity // tile.volume, block), block)
-        tile.widen(tile.columns, by_input, wanted * unit, capacity)
-        tile.widen(tile.rows, by_output, capacity, capacity)
-        tile.widen(tile.columns, by_input, capacity, capacity)
-        if tile.volume <= capacity:
-            score = _score(tile, by_input, by_output, unit, capacity)
-            if score > best_score:
-                best, best_score = tile, score
-        target *= 2
+            tile.take(0, axes[0].extent)
+        lead = int(is_joint)
+        tile.take(lead, max(capacity // tile.volume // wanted, block), block)
+        tile.take(inner, max(min(wanted, capacity // tile.volume), block), block)
+        tile.widen(by_input, wanted, capacity)
+        tile.widen(by_output, capacity, capacity)
+        tile.widen(by_input, capacity, capacity)
+        wanted *= 2
+        score = _score(tile, by_input, by_output, unit, capacity)
+        if tile.volume <= capacity and score > best_score:
+            best, best_score = tile, score
     if best is None:
         return _direct(axes, method.run_capacity)
     parts = tuple(best.parts.get(k, 1) for k in range(len(axes)))
-    return TiledCopy(tuple(axes), parts, tuple(best.columns), tuple(best.rows), block)
+    return TiledCopy(tuple(axes), parts, inner, block, False)
 
 
 def _score(
