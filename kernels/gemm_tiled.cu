@@ -35,6 +35,7 @@ __global__ void __launch_bounds__(TILE::THREADS)
     using LoaderA = TileLoader<A, T, TILE::BLOCK_M, TILE::BLOCK_K, TILE::THREADS>;
     using LoaderB = TileLoader<B, T, TILE::BLOCK_N, TILE::BLOCK_K, TILE::THREADS>;
     constexpr i32 BLOCK_K = TILE::BLOCK_K;
+    constexpr i32 SETS = sizeof(C) == 4 ? 2 : 1;  // of fragments: one is read while one is used
     constexpr i32 SIZE_A = BLOCK_K * LoaderA::STRIDE, SIZE_B = BLOCK_K * LoaderB::STRIDE;
 
     // indices
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(TILE::THREADS)
     const Place<TILE, C> place;
     const C* const own_a = tiles_a + place.row(0);
     const C* const own_b = tiles_b + place.column(0);
-    Fragments<TILE, C> fragments[2];
+    Fragments<TILE, C> fragments[SETS];
     C sums[TILE::THREAD_M][TILE::THREAD_N] = {};
     if (steps > 0) {
         find_depth(0);
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(TILE::THREADS)
         __syncthreads();
         fetch(0);
         stash(0);
-        fragments[0].read(own_a, own_b);
+        if (SETS == 2) fragments[0].read(own_a, own_b);
     }
 
     // compute
@@ -106,14 +107,18 @@ __global__ void __launch_bounds__(TILE::THREADS)
         find_depth(step + 2);
 #pragma unroll
         for (i32 k = 0; k < BLOCK_K; ++k) {
-            if (k + 1 < BLOCK_K) {
-                fragments[(k + 1) % 2].read(own_a + buffer * SIZE_A + (k + 1) * LoaderA::STRIDE,
-                                            own_b + buffer * SIZE_B + (k + 1) * LoaderB::STRIDE);
-            } else if (has_next) {
-                stash(1 - buffer);
-                fragments[0].read(own_a + (1 - buffer) * SIZE_A, own_b + (1 - buffer) * SIZE_B);
+            const i32 here = SETS == 1 ? k : k + 1;
+            if (here < BLOCK_K) {
+                fragments[here % SETS].read(own_a + buffer * SIZE_A + here * LoaderA::STRIDE,
+                                            own_b + buffer * SIZE_B + here * LoaderB::STRIDE);
             }
-            fragments[k % 2].add_to(sums);
+            if (k + 1 == BLOCK_K && has_next) {
+                stash(1 - buffer);
+                if (SETS == 2) {
+                    fragments[0].read(own_a + (1 - buffer) * SIZE_A, own_b + (1 - buffer) * SIZE_B);
+                }
+            }
+            fragments[k % SETS].add_to(sums);
         }
     }
 

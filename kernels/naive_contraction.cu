@@ -16,7 +16,7 @@
 #include "tile.cuh"
 
 constexpr i32 MAX_RANK = 64;
-constexpr i32 BLOCK = 64;  // terms that are added before they join the total
+constexpr i32 BLOCK = 32;  // terms that are added before they join the total
 
 // Axes innermost first, with strides of OPERANDS operands.
 template <i32 OPERANDS>

@@ -22,17 +22,17 @@
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 RANK,
-          typename... OPERANDS>
+template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 GROUP,
+          i32 RANK, typename... OPERANDS>
 __global__ void __launch_bounds__(THREADS)
     reduce_rows(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                 const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                 i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
     static_assert(sizeof...(OPERANDS) == PROLOGUE::COUNT + EPILOGUE::COUNT - 1,
                   "the operands of the prologue, then those of the epilogue");
+    using Rows = Reading<STATE, PROLOGUE, EPILOGUE, WIDTH, RANK, OPERANDS...>;
     const void* const pointers[] = {operands...};
-    const Reading<STATE, PROLOGUE, EPILOGUE, WIDTH, RANK, OPERANDS...> reading = {space, pointers,
-                                                                                 status};
+    const Rows reading = {space, pointers, status};
 
     // indices
     const i32 team = 1 << space.team_log;
@@ -40,11 +40,14 @@ __global__ void __launch_bounds__(THREADS)
     const i32 lane = threadIdx.x & (team - 1);
     const bool even = reading.is_even();
     const i64 vectors = ceil_divide<i64>(space.inner + (even ? 0 : WIDTH - 1), WIDTH);
-    const i64 chunks = (vectors + team - 1) >> space.team_log;
-    const Part part = part_of(space, chunks);
-    const bool by_chunk = chunks >= LOADS || space.outer == 1;
-    const Range slow = by_chunk ? part.outer : part.chunks;
-    const Range fast = by_chunk ? part.chunks : part.outer;
+    const i64 all_chunks = (vectors + team - 1) >> space.team_log;
+    const Range chunks = space.shared(SPLIT_CHUNKS, all_chunks);
+    const Range beside = space.shared(SPLIT_BESIDE, space.beside);
+    const Range rest = space.shared(SPLIT_REST, space.rest);
+    // A strip runs along the longer one of two loops.
+    const bool by_chunk = all_chunks >= LOADS || all_chunks >= space.beside;
+    const Range slow = by_chunk ? beside : chunks;
+    const i64 chunk_elements = static_cast<i64>(team) * WIDTH;
 
     // shared memory
     __shared__ STATE slots[THREADS / WARP];
@@ -53,15 +56,24 @@ __global__ void __launch_bounds__(THREADS)
     for (i64 base = static_cast<i64>(blockIdx.x) * teams; base < space.outputs; base += stride) {
         const i64 row = base + (threadIdx.x >> space.team_log);
         STATE state = STATE::empty();
-        if (row < space.outputs) {
-            // load and compute
-            const auto start = space.kept_sources(row);
+        // load and compute
+        const i64 runs = row < space.outputs ? rest.end : rest.begin;
+        for (i64 r = rest.begin; r < runs; ++r) {
+            const auto start = space.with_rest(space.kept_sources(row), r);
             for (i64 s = slow.begin; s < slow.end; ++s) {
-                reading.template along<LOADS>(state, fast, [&](i64 f) {
-                    auto begin = start;
-                    space.add_reduced(begin, by_chunk ? s : f);
-                    return reading.at(begin, even, ((by_chunk ? f : s) << space.team_log) + lane);
-                });
+                const auto run = start.moved(by_chunk ? s : beside.begin, reading.beside_strides());
+                const i32 shift = even ? 0 : reading.shift(run);
+                typename Rows::Strip strip;
+                strip.has_vectors = shift >= 0 && (by_chunk || space.is_beside_even);
+                strip.element = (by_chunk ? chunks.begin : s) * chunk_elements + lane * WIDTH -
+                                (strip.has_vectors ? shift : 0);
+                strip.element_step = by_chunk ? chunk_elements : 0;
+                strip.count = by_chunk ? chunks.end - chunks.begin : beside.end - beside.begin;
+                strip.begin = run.moved(strip.element, reading.inner_strides());
+                strip.step = typename Rows::Offsets{}.moved(
+                    by_chunk ? chunk_elements : 1,
+                    by_chunk ? reading.inner_strides() : reading.beside_strides());
+                reading.template take_strip<LOADS, GROUP>(state, strip);
             }
         }
         merge_team(state, team, slots);
@@ -69,7 +81,7 @@ __global__ void __launch_bounds__(THREADS)
         // store
         if (lane != 0 || row >= space.outputs) continue;
         if (gridDim.y > 1) {
-            parts[blockIdx.y * space.outputs + row] = state;
+            parts[blockIdx.y * space.results + row] = state;
         } else {
             put<EPILOGUE, PROLOGUE::COUNT>(out, state, space.options, space.kept_results(row),
                                            status, pointers);
@@ -104,31 +116,30 @@ __global__ void __launch_bounds__(THREADS)
     const i32 team = 1 << space.team_log;
     const i32 teams = THREADS >> space.team_log;
     const i32 lane = threadIdx.x & (team - 1);
-    const i32 self = threadIdx.x >> space.team_log;
+    const i64 element = lane * WIDTH;
     const bool even = reading.is_even();
-    const i64 vectors = ceil_divide<i64>(space.inner + (even ? 0 : WIDTH - 1), WIDTH);
-    const Range chunks = {0, (vectors + team - 1) >> space.team_log};
+    const i64 tile = static_cast<i64>(teams) * ROWS;
 
-    const i64 stride = static_cast<i64>(gridDim.x) * (teams * ROWS);
-    const i64 begin = static_cast<i64>(blockIdx.x) * (teams * ROWS);
-    for (i64 base = begin; base < space.outputs; base += stride) {
-        const i64 row = base + self;
+    for (i64 base = blockIdx.x * tile; base < space.outputs; base += gridDim.x * tile) {
+        const i64 row = base + (threadIdx.x >> space.team_log);
         STATE states[ROWS];
-        const bool fast = even && base + teams * ROWS <= space.outputs;
+        const bool fast = even && base + tile <= space.outputs;
         if (fast) {
             // load
             typename Rows::Held held[ROWS];
-            typename Rows::Window windows[ROWS];
+            typename Rows::Offsets offsets[ROWS];
+            const bool whole = element < space.inner;
 #pragma unroll
             for (i32 k = 0; k < ROWS; ++k) {
-                windows[k] = reading.at(space.kept_sources(row + k * teams), true, lane);
-                if (windows[k].is_whole) reading.load(held[k], windows[k]);
+                offsets[k] = space.kept_sources(row + k * teams)
+                                 .moved(element, reading.inner_strides());
+                if (whole) reading.load(held[k], offsets[k]);
             }
             // compute
 #pragma unroll
             for (i32 k = 0; k < ROWS; ++k) {
                 states[k] = STATE::empty();
-                reading.template take<1>(states[k], held + k, windows + k);
+                reading.template take<1>(states[k], held + k, &whole, offsets + k);
             }
 #pragma unroll 1
             for (i32 step = 1; step < team; step *= 2) {
@@ -145,11 +156,10 @@ __global__ void __launch_bounds__(THREADS)
             const i64 output = row + k * teams;
             STATE state = fast ? picked(states, k) : STATE::empty();
             if (!fast) {
-                if (output < space.outputs) {
-                    const auto start = space.kept_sources(output);
-                    reading.template along<1>(state, chunks, [&](i64 chunk) {
-                        return reading.at(start, even, (chunk << space.team_log) + lane);
-                    });
+                if (output < space.outputs && element < space.inner) {
+                    const auto offsets = space.kept_sources(output).moved(
+                        element, reading.inner_strides());
+                    reading.take_elements(state, offsets, element);
                 }
                 merge_lanes(state, team);
             }
@@ -172,57 +182,52 @@ struct Columns {
     __device__ __forceinline__ bool has(i32 lane) const { return first + lane * step < count; }
 };
 
-// WIDTH columns of rows begin, begin + stride, ..., LOADS of them in flight.
-template <i32 LOADS, typename STATE, i32 WIDTH, typename READING, typename START>
+// WIDTH columns of rows begin, begin + stride, ... of `beside`, LOADS of them in flight.
+template <i32 LOADS, typename STATE, i32 WIDTH, typename READING, typename OFFSETS>
 __device__ __forceinline__ void take_vectors(STATE (&states)[WIDTH], const READING& reading,
-                                             const START& start, const Columns& columns,
-                                             const Range& rows, i32 stride) {
+                                             const OFFSETS& start, const Range& rows, i32 stride) {
     using Value = typename STATE::Value;
     for (i64 row = rows.begin; row < rows.end; row += stride * LOADS) {
         typename READING::Held held[LOADS];
-        typename READING::Window windows[LOADS];
+        OFFSETS offsets[LOADS];
+        bool valid[LOADS];
 #pragma unroll
         for (i32 u = 0; u < LOADS; ++u) {
-            windows[u] = {start, columns.first, row + u * stride < rows.end, true};
-            if (!windows[u].is_whole) continue;
-            reading.space.add_reduced(windows[u].start, row + u * stride);
-            reading.load(held[u], windows[u]);
+            valid[u] = row + u * stride < rows.end;
+            offsets[u] = start.moved(row + u * stride, reading.beside_strides());
+            if (valid[u]) reading.load(held[u], offsets[u]);
         }
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
             Value x[LOADS];
 #pragma unroll
-            for (i32 u = 0; u < LOADS; ++u) {
-                x[u] = reading.value(held[u], lane, windows[u].is_whole);
-            }
-            states[lane].take(x, [&](i32 u) { return windows[u].is_whole; },
-                              [&](i32 u) { return reading.place(windows[u], 0); },
+            for (i32 u = 0; u < LOADS; ++u) x[u] = reading.value(held[u], lane, valid[u]);
+            states[lane].take(x, [&](i32 u) { return valid[u]; },
+                              [&](i32 u) { return reading.place(offsets[u], 0); },
                               reading.space.options);
         }
     }
 }
 
 // The same, element by element.
-template <typename STATE, i32 WIDTH, typename READING, typename START>
+template <typename STATE, i32 WIDTH, typename READING, typename OFFSETS>
 __device__ __forceinline__ void take_scalars(STATE (&states)[WIDTH], const READING& reading,
-                                             const START& start, const Columns& columns,
+                                             const OFFSETS& start, const Columns& columns,
                                              const Range& rows, i32 stride) {
     using Value = typename STATE::Value;
 #pragma unroll 1
     for (i64 row = rows.begin; row < rows.end; row += stride) {
         typename READING::Held held = {};
-        typename READING::Window window = {start, 0, true, true};
-        reading.space.add_reduced(window.start, row);
+        const OFFSETS offsets = start.moved(row, reading.beside_strides());
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
-            if (!columns.has(lane)) continue;
-            reading.load_element(held, window.start, lane, columns.first + lane * columns.step);
+            if (columns.has(lane)) reading.load_element(held, offsets, lane, lane * columns.step);
         }
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
             const Value x[1] = {reading.value(held, lane, columns.has(lane))};
             states[lane].take(x, [](i32) { return true; },
-                              [&](i32) { return reading.place(window, 0); },
+                              [&](i32) { return reading.place(offsets, 0); },
                               reading.space.options);
         }
     }
@@ -246,8 +251,9 @@ __global__ void __launch_bounds__(THREADS)
     const i32 x = threadIdx.x & (across - 1);
     const i32 y = threadIdx.x >> space.team_log;
     const bool even = reading.is_even();
-    const Range outer = part_of(space, 1).outer;
-    const Range rows = {outer.begin + y, outer.end};
+    const Range beside = space.shared(SPLIT_BESIDE, space.beside);
+    const Range rest = space.shared(SPLIT_REST, space.rest);
+    const Range rows = {beside.begin + y, beside.end};
 
     // shared memory
     __shared__ STATE slots[THREADS];
@@ -261,11 +267,14 @@ __global__ void __launch_bounds__(THREADS)
         STATE states[WIDTH];
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) states[lane] = STATE::empty();
-        const auto start = space.kept_sources(tile);
-        if (even && columns.has(WIDTH - 1)) {
-            take_vectors<LOADS>(states, reading, start, columns, rows, down);
-        } else if (columns.has(0)) {
-            take_scalars(states, reading, start, columns, rows, down);
+        for (i64 r = rest.begin; r < rest.end; ++r) {
+            const auto start = space.with_rest(space.kept_sources(tile), r)
+                                   .moved(columns.first, reading.inner_strides());
+            if (even && columns.has(WIDTH - 1)) {
+                take_vectors<LOADS>(states, reading, start, rows, down);
+            } else if (columns.has(0)) {
+                take_scalars(states, reading, start, columns, rows, down);
+            }
         }
 
         // store
@@ -278,21 +287,17 @@ __global__ void __launch_bounds__(THREADS)
             if (gridDim.y > 1) {
                 const i64 output = group * space.inner + begin + column;
                 parts[blockIdx.y * space.results + output] = state;
-                continue;
+            } else {
+                const auto place = space.kept_results(tile).moved(column, space.inner_strides);
+                put<EPILOGUE, PROLOGUE::COUNT>(out, state, space.options, place, status, pointers);
             }
-            auto place = space.kept_results(tile);
-#pragma unroll
-            for (i32 k = 0; k < EPILOGUE::COUNT; ++k) {
-                place.at[k] += column * space.inner_strides[k];
-            }
-            put<EPILOGUE, PROLOGUE::COUNT>(out, state, space.options, place, status, pointers);
         }
     }
 }
 
 // ---- parts --------------------------------------------------------------------------------------
 
-// Prologue::COUNT is 0 here: the operands are those of the epilogue. `space.part` states an output.
+// The operands are those of the epilogue; `space.inner` is the number of parts.
 template <typename STATE, typename EPILOGUE, i32 RANK, typename... OPERANDS>
 __global__ void __launch_bounds__(THREADS)
     reduce_parts(typename EPILOGUE::Result* __restrict__ out, const STATE* __restrict__ parts,
@@ -314,8 +319,8 @@ __global__ void __launch_bounds__(THREADS)
         const i64 output = base + (threadIdx.x >> space.team_log);
         STATE state = STATE::empty();
         if (output < space.outputs) {
-            for (i64 part = lane; part < space.part; part += team) {
-                state.merge(parts[part * space.outputs + output]);
+            for (i64 part = lane; part < space.inner; part += team) {
+                state.merge(parts[part * space.results + output]);
             }
         }
         merge_team(state, team, slots);

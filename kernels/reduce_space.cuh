@@ -1,9 +1,9 @@
 // The index space of a reduction, and how its elements are read: what the kernels of reduce.cu
 // share.
 //
-//   Space      outer kept axes, outer reduced axes, one innermost axis; strides of every operand.
-//              The host packs it: softcuda/backends/cuda/spaces.py
-//   Reading    the prologue's operands along the innermost axis, by vectors and by elements
+//   Space      kept axes and reduced axes; the innermost axis of all, and one reduced axis beside
+//              it, have places of their own. The host packs it: softcuda/backends/cuda/spaces.py
+//   Reading    the prologue's operands in strips of vectors, or element by element
 //   put        a result, through the epilogue
 //
 // Indices and offsets have 64 bits; nothing is divided where a loop has one axis.
@@ -15,9 +15,26 @@
 
 constexpr i32 THREADS = 256;
 
+// Which loop the blocks along y share.
+constexpr i32 SPLIT_REST = 0;
+constexpr i32 SPLIT_BESIDE = 1;
+constexpr i32 SPLIT_CHUNKS = 2;
+
 template <i32 COUNT>
 struct At {
     i64 at[COUNT];
+
+    __device__ __forceinline__ At moved(i64 steps, const i64* strides) const {
+        At result;
+#pragma unroll
+        for (i32 k = 0; k < COUNT; ++k) result.at[k] = at[k] + steps * strides[k];
+        return result;
+    }
+};
+
+struct Range {
+    i64 begin;
+    i64 end;
 };
 
 // RESULTS: the result, then the operands of the epilogue. SOURCES: the operands of the prologue,
@@ -30,30 +47,35 @@ struct Space {
     i64 outputs;       // numbers of the kept axes; of reduce_columns: with tiles of columns
     i64 results;       // elements of the result
     i64 inner;         // extent of the innermost axis
-    i64 outer;         // numbers of the outer reduced axes
-    i64 part;          // of these, how many a block along y takes; 0: it takes some chunks of all
+    i64 beside;        // extent of the reduced axis beside it
+    i64 rest;          // numbers of the other reduced axes
     i32 kept_rank;     // axes 0 to kept_rank - 1, innermost first
-    i32 reduced_rank;  // axes behind them
+    i32 reduced_rank;  // axes behind them: the other reduced axes
     i32 team_log;      // log2 of a team, or of a block's columns
     i32 is_even;       // vectors everywhere, if the pointers are aligned
+    i32 is_beside_even;  // a step along `beside` keeps the distance to a vector boundary
+    i32 split;
     Divisor64 extents[RANK];
     i64 strides[RESULTS + SOURCES][RANK];
     i64 inner_strides[RESULTS + SOURCES];
+    i64 beside_strides[RESULTS + SOURCES];
 
     // Adds the offsets of number `n` of some axes, for the operands from FIRST on.
     template <i32 FIRST, i32 COUNT>
     __device__ __forceinline__ void advance(At<COUNT>& place, i64 n, i32 begin, i32 rank) const {
-        i64 rest = n;
+        i64 rest_of_n = n;
 #pragma unroll 1
         for (i32 axis = begin; axis < begin + rank; ++axis) {
-            const bool is_last = axis + 1 == begin + rank;
-            const i64 above = is_last ? 0 : extents[axis].quotient(rest);
-            const i64 coordinate = is_last ? rest : extents[axis].remainder(rest, above);
+            i64 coordinate = rest_of_n;
+            if (axis + 1 < begin + rank) {
+                const i64 above = extents[axis].quotient(rest_of_n);
+                coordinate = extents[axis].remainder(rest_of_n, above);
+                rest_of_n = above;
+            }
 #pragma unroll
             for (i32 k = 0; k < COUNT; ++k) {
                 place.at[k] += coordinate * strides[FIRST + k][axis];
             }
-            rest = above;
         }
     }
 
@@ -69,35 +91,23 @@ struct Space {
         return place;
     }
 
-    __device__ __forceinline__ void add_reduced(At<SOURCES>& place, i64 number) const {
+    __device__ __forceinline__ At<SOURCES> with_rest(At<SOURCES> place, i64 number) const {
         advance<RESULTS>(place, number, kept_rank, reduced_rank);
+        return place;
+    }
+
+    // What this block takes of a loop of `count` iterations.
+    __device__ __forceinline__ Range shared(i32 loop, i64 count) const {
+        if (loop != split || gridDim.y == 1) return {0, count};
+        const i64 each = ceil_divide<i64>(count, gridDim.y);
+        const i64 begin = each * blockIdx.y;
+        const i64 end = begin + each;
+        return {begin < count ? begin : count, end < count ? end : count};
     }
 };
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 RANK>
 using space_of = Space<RANK, EPILOGUE::COUNT, PROLOGUE::COUNT + (STATE::PLACED ? 1 : 0)>;
-
-struct Range {
-    i64 begin;
-    i64 end;
-};
-
-// What a block takes of the outer reduced axes and of the chunks of the innermost one.
-struct Part {
-    Range outer;
-    Range chunks;
-};
-
-template <typename SPACE>
-__device__ __forceinline__ Part part_of(const SPACE& space, i64 chunks) {
-    Part part = {{0, space.outer}, {0, chunks}};
-    Range& range = space.part > 0 ? part.outer : part.chunks;
-    const i64 each = space.part > 0 ? space.part : ceil_divide<i64>(chunks, gridDim.y);
-    const i64 end = range.end;
-    range.begin = each * blockIdx.y < end ? each * blockIdx.y : end;
-    range.end = range.begin + each < end ? range.begin + each : end;
-    return part;
-}
 
 // ---- reading ------------------------------------------------------------------------------------
 
@@ -105,48 +115,55 @@ __device__ __forceinline__ Part part_of(const SPACE& space, i64 chunks) {
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 RANK,
           typename... OPERANDS>
 struct Reading {
-    using Spaces = space_of<STATE, PROLOGUE, EPILOGUE, RANK>;
     using Value = typename STATE::Value;
     using Held = Tuple<Vector<OPERANDS, WIDTH>...>;
     static constexpr i32 RESULTS = EPILOGUE::COUNT;
     static constexpr i32 PLACE = PROLOGUE::COUNT;
     static constexpr i32 SOURCES = PROLOGUE::COUNT + (STATE::PLACED ? 1 : 0);
+    using Offsets = At<SOURCES>;
 
-    // A vector of the innermost axis: where its run begins, its first element, whether all of its
-    // elements, and whether any, belong to the run and can be read as a vector.
-    struct Window {
-        At<SOURCES> start;
+    // Vectors at a constant distance: vector i begins at begin + i * step, with element number
+    // element + i * element_step of the innermost axis.
+    struct Strip {
+        Offsets begin;
+        Offsets step;
         i64 element;
-        bool is_whole;
-        bool is_some;
+        i64 element_step;
+        i64 count;
+        bool has_vectors;
     };
 
-    const Spaces& space;
+    const space_of<STATE, PROLOGUE, EPILOGUE, RANK>& space;
     const void* const (&pointers)[sizeof...(OPERANDS)];
     i64* status;
 
-    // Calls VISIT(T{}, number, stride) for every operand of the prologue.
+    __device__ __forceinline__ const i64* inner_strides() const {
+        return space.inner_strides + RESULTS;
+    }
+    __device__ __forceinline__ const i64* beside_strides() const {
+        return space.beside_strides + RESULTS;
+    }
+
+    // Calls VISIT(slot, stride along the innermost axis) for every operand of the prologue.
     template <typename VISIT>
     __device__ __forceinline__ void each(VISIT visit) const {
         PROLOGUE::of([&](auto slot) {
-            using T = typename decltype(slot)::type;
-            visit(slot, space.inner_strides[RESULTS + decltype(slot)::NUMBER]);
-            return T{};
+            visit(slot, inner_strides()[decltype(slot)::NUMBER]);
+            return typename decltype(slot)::type{};
         });
     }
 
     template <typename SLOT>
-    __device__ __forceinline__ auto address(SLOT, const At<SOURCES>& start) const {
-        using T = typename SLOT::type;
-        return static_cast<const T*>(pointers[SLOT::NUMBER]) + start.at[SLOT::NUMBER];
+    __device__ __forceinline__ auto address(SLOT, i64 offset) const {
+        return static_cast<const typename SLOT::type*>(pointers[SLOT::NUMBER]) + offset;
     }
 
     // Elements by which a run begins behind a vector boundary; -1 where it has no vectors.
-    __device__ __forceinline__ i32 shift(const At<SOURCES>& start) const {
+    __device__ __forceinline__ i32 shift(const Offsets& run) const {
         i32 found = -1;
         each([&](auto slot, i64 stride) {
-            using T = typename decltype(slot)::type;
-            const u64 elements = reinterpret_cast<u64>(address(slot, start)) / sizeof(T);
+            const auto* first = address(slot, run.at[decltype(slot)::NUMBER]);
+            const u64 elements = reinterpret_cast<u64>(first) / sizeof(*first);
             const i32 behind = stride == 1 ? static_cast<i32>(elements % WIDTH) : -2;
             if (stride != 0) found = found == -1 || found == behind ? behind : -2;
         });
@@ -154,39 +171,32 @@ struct Reading {
     }
 
     __device__ __forceinline__ bool is_even() const {
-        return space.is_even && shift(At<SOURCES>{}) == 0;
+        return space.is_even && shift(Offsets{}) == 0;
     }
 
-    __device__ __forceinline__ Window at(At<SOURCES> start, bool even, i64 vector) const {
-        const i32 behind = even ? 0 : shift(start);
-        const i64 element = vector * WIDTH - (behind > 0 ? behind : 0);
-        const bool inside = element >= 0 && element + WIDTH <= space.inner;
-        return {start, element, behind >= 0 && inside,
-                element + WIDTH > 0 && element < space.inner};
-    }
-
-    // The vector of a window that is whole.
-    __device__ __forceinline__ void load(Held& held, const Window& window) const {
+    // A vector that can be loaded at once.
+    __device__ __forceinline__ void load(Held& held, const Offsets& offsets) const {
         each([&](auto slot, i64 stride) {
-            using T = typename decltype(slot)::type;
-            auto& vector = get<decltype(slot)::NUMBER>(held);
-            const T* from = address(slot, window.start);
+            constexpr i32 NUMBER = decltype(slot)::NUMBER;
+            auto& vector = get<NUMBER>(held);
+            const auto* from = address(slot, offsets.at[NUMBER]);
             if (PROLOGUE::COUNT == 1 || stride != 0) {
-                vector = load_streaming<WIDTH>(from + window.element);
-                return;
-            }
-            const T same = *from;
+                vector = load_streaming<WIDTH>(from);
+            } else {
+                const auto same = *from;
 #pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) vector.lanes[lane] = same;
+                for (i32 lane = 0; lane < WIDTH; ++lane) vector.lanes[lane] = same;
+            }
         });
     }
 
-    // Element LANE * step of a window, one by one.
-    __device__ __forceinline__ void load_element(Held& held, const At<SOURCES>& start, i32 lane,
-                                                 i64 element) const {
+    // One element, `distance` elements of the innermost axis behind the offsets.
+    __device__ __forceinline__ void load_element(Held& held, const Offsets& offsets, i32 lane,
+                                                 i64 distance) const {
         each([&](auto slot, i64 stride) {
-            get<decltype(slot)::NUMBER>(held).lanes[lane] =
-                address(slot, start)[element * stride];
+            constexpr i32 NUMBER = decltype(slot)::NUMBER;
+            get<NUMBER>(held).lanes[lane] =
+                *address(slot, offsets.at[NUMBER] + distance * stride);
         });
     }
 
@@ -196,66 +206,78 @@ struct Reading {
             PROLOGUE::REPORTS && is_valid ? status : nullptr));
     }
 
-    __device__ __forceinline__ i64 place(const Window& window, i32 lane) const {
+    __device__ __forceinline__ i64 place(const Offsets& offsets, i64 distance) const {
         if constexpr (STATE::PLACED) {
-            const i64 step = space.inner_strides[RESULTS + PLACE];
-            return window.start.at[PLACE] + (window.element + lane) * step;
+            return offsets.at[PLACE] + distance * inner_strides()[PLACE];
         } else {
             return 0;
         }
     }
 
-    // COUNT vectors that were loaded; those of windows that are not whole do not count.
+    // COUNT vectors; those that are not valid were not loaded.
     template <i32 COUNT>
-    __device__ __forceinline__ void take(STATE& state, Held* held, const Window* windows) const {
+    __device__ __forceinline__ void take(STATE& state, Held* held, const bool* valid,
+                                         const Offsets* offsets) const {
         Value x[COUNT * WIDTH];
 #pragma unroll
         for (i32 i = 0; i < COUNT * WIDTH; ++i) {
-            x[i] = value(held[i / WIDTH], i % WIDTH, windows[i / WIDTH].is_whole);
+            x[i] = value(held[i / WIDTH], i % WIDTH, valid[i / WIDTH]);
         }
-        state.take(x, [&](i32 i) { return windows[i / WIDTH].is_whole; },
-                   [&](i32 i) { return place(windows[i / WIDTH], i % WIDTH); }, space.options);
+        state.take(x, [&](i32 i) { return valid[i / WIDTH]; },
+                   [&](i32 i) { return place(offsets[i / WIDTH], i % WIDTH); }, space.options);
     }
 
-    // The elements of a window that is not whole.
-    __device__ __forceinline__ void take_elements(STATE& state, const Window& window) const {
+    // The elements of a vector that belong to the innermost axis, one by one.
+    __device__ __forceinline__ void take_elements(STATE& state, const Offsets& offsets,
+                                                  i64 element) const {
         Held held = {};
         const auto valid = [&](i32 lane) {
-            return window.element + lane >= 0 && window.element + lane < space.inner;
+            return element + lane >= 0 && element + lane < space.inner;
         };
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
-            if (valid(lane)) load_element(held, window.start, lane, window.element + lane);
+            if (valid(lane)) load_element(held, offsets, lane, lane);
         }
         Value x[WIDTH];
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) x[lane] = value(held, lane, valid(lane));
-        state.take(x, valid, [&](i32 lane) { return place(window, lane); }, space.options);
+        state.take(x, valid, [&](i32 lane) { return place(offsets, lane); }, space.options);
     }
 
-    // The windows LOCATE(i), i in a range, LOADS of them in flight.
-    template <i32 LOADS, typename LOCATE>
-    __device__ __forceinline__ void along(STATE& state, const Range& range, LOCATE locate) const {
-        constexpr i32 GROUP = WIDTH * LOADS > 16 ? (WIDTH > 16 ? 1 : 16 / WIDTH) : LOADS;
-        for (i64 first = range.begin; first < range.end; first += LOADS) {
+    // All vectors of a strip, LOADS of them in flight, GROUP of them measured at a time.
+    template <i32 LOADS, i32 GROUP>
+    __device__ __forceinline__ void take_strip(STATE& state, const Strip& strip) const {
+        static_assert(LOADS % GROUP == 0, "whole groups are in flight");
+        for (i64 first = 0; first < strip.count; first += LOADS) {
             Held held[LOADS];
-            Window windows[LOADS];
+            Offsets offsets[LOADS];
+            bool whole[LOADS];
             bool is_rest = false;
 #pragma unroll
             for (i32 u = 0; u < LOADS; ++u) {
-                windows[u] = locate(first + u < range.end ? first + u : first);
-                if (first + u >= range.end) windows[u].is_whole = windows[u].is_some = false;
-                is_rest = is_rest || (windows[u].is_some && !windows[u].is_whole);
-                if (windows[u].is_whole) load(held[u], windows[u]);
+                const i64 element = strip.element + (first + u) * strip.element_step;
+                const bool some = first + u < strip.count && element < space.inner;
+                whole[u] = strip.has_vectors && some && element >= 0 &&
+                           element + WIDTH <= space.inner;
+                is_rest = is_rest || (some && !whole[u]);
+                offsets[u] = strip.begin.moved(first + u, strip.step.at);
+                if (whole[u]) load(held[u], offsets[u]);
             }
 #pragma unroll
-            for (i32 u = 0; u < LOADS; u += GROUP) take<GROUP>(state, held + u, windows + u);
-            if (!is_rest) continue;
-#pragma unroll 1
-            for (i64 i = first; i < first + LOADS && i < range.end; ++i) {
-                const Window window = locate(i);
-                if (window.is_some && !window.is_whole) take_elements(state, window);
+            for (i32 u = 0; u < LOADS; u += GROUP) {
+                take<GROUP>(state, held + u, whole + u, offsets + u);
             }
+            if (is_rest) take_rest<LOADS>(state, strip, first);
+        }
+    }
+
+    template <i32 LOADS>
+    __device__ __forceinline__ void take_rest(STATE& state, const Strip& strip, i64 first) const {
+#pragma unroll 1
+        for (i64 i = first; i < first + LOADS && i < strip.count; ++i) {
+            const i64 element = strip.element + i * strip.element_step;
+            const bool whole = strip.has_vectors && element >= 0 && element + WIDTH <= space.inner;
+            if (!whole) take_elements(state, strip.begin.moved(i, strip.step.at), element);
         }
     }
 };

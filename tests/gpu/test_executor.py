@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from op_cases import profile_of
+from tolerance import assert_close
 
 import softcuda as sc
 from softcuda.errors import IndexOutOfRange, IntegerPowerError
@@ -34,7 +35,9 @@ def test_host_leaves_are_brought_and_outputs_fetched() -> None:
     y = sc.relu(sc.tensor(a) @ sc.tensor(b) - 0.5)
     executable = sc.compile(y, NAIVE)
     first = executable.run()
-    np.testing.assert_allclose(first.numpy(), np.maximum(a @ b - 0.5, 0), rtol=1e-4, atol=1e-4)
+    right = np.maximum(a.astype(np.float64) @ b - 0.5, 0)
+    scale = np.abs(a.astype(np.float64)) @ np.abs(b)
+    assert_close(first.numpy(), right, sc.f32, "matmul", k_extent=53, scale=scale)
     assert "cuda_naive" in str(executable)
 
 
@@ -56,7 +59,7 @@ def test_steps_of_both_devices_alternate() -> None:
     right = a.astype(np.float64)
     for _ in range(6):
         right = np.tanh(np.exp(right * 0.5) - 1.0)
-    np.testing.assert_allclose(found, right, rtol=2e-5, atol=2e-5)
+    assert_close(found, right, sc.f32, "exp", k_extent=12, scale=4.0)
 
 
 def test_feeds_of_every_size_and_held_results() -> None:
