@@ -3,10 +3,12 @@
 //   merge_team      THREADS threads are teams of 2^n neighbours; thread 0 of a team gets the
 //                   states of all, in a fixed order
 //   merge_columns   thread (x, y) of a block `columns` wide; thread (x, 0) gets those of (x, any)
+//   team_total      a number of every thread of a team, joined; all of them get the whole
 //   Divisor64       division of any index below 2^63 by a number that is known at launch
 //
 // A state has `merge(other)` and `moved(move)`: see reductions.cuh. Every thread of the block takes
-// part. Shared memory: one state a warp for merge_team, one a thread for merge_columns.
+// part. Shared memory: one state a warp for merge_team and team_total, one a thread for
+// merge_columns.
 // Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication (1994).
 #pragma once
 
@@ -65,4 +67,22 @@ __device__ __forceinline__ void merge_columns(STATE& state, i32 columns, i32 thr
         }
     }
     __syncthreads();
+}
+
+// JOIN is commutative; `slots` has one number a warp and is free again when the call returns.
+template <typename T, typename JOIN>
+__device__ __forceinline__ T team_total(T value, i32 team, T* slots, JOIN join) {
+#pragma unroll 1
+    for (i32 step = 1; step < WARP && step < team; step *= 2) {
+        value = join(value, shuffle_xor(value, step));
+    }
+    if (team <= WARP) return value;
+    const i32 warps = team / WARP;
+    const i32 first = warp_index() / warps * warps;
+    if (lane_index() == 0) slots[warp_index()] = value;
+    __syncthreads();
+    value = slots[first];
+    for (i32 k = 1; k < warps; ++k) value = join(value, slots[first + k]);
+    __syncthreads();
+    return value;
 }

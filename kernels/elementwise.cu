@@ -179,12 +179,14 @@ struct StridedLoop<CHAIN, Numbers<K...>, OPERANDS...> {
     template <i32 WIDTH>
     static __device__ __forceinline__ void put(Result* out, const Vector<Result, WIDTH>& made,
                                                bool aligned) {
-        if (WIDTH == 1 || aligned) {
+        if constexpr (WIDTH == 1) {
             store(out, made);
-            return;
-        }
+        } else if (aligned) {
+            store(out, made);
+        } else {
 #pragma unroll
-        for (i32 lane = 0; lane < WIDTH; ++lane) out[lane] = made.lanes[lane];
+            for (i32 lane = 0; lane < WIDTH; ++lane) out[lane] = made.lanes[lane];
+        }
     }
 };
 

@@ -10,6 +10,8 @@
 
 #include "tile.cuh"
 
+constexpr i32 BAND = 8;  // tile rows that neighbouring blocks share out, column by column
+
 struct GemmProblem {
     OperandLayout a;
     OperandLayout b;

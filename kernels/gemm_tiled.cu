@@ -19,13 +19,11 @@
 #include "chain.cuh"
 #include "gemm.cuh"
 
-constexpr i32 BAND = 8;
-
 // ---- kernels ------------------------------------------------------------------------------------
 
 template <typename A, typename B, typename T, typename TILE, typename EPILOGUE, i32 RANK,
           typename... EXTRA>
-__global__ void __launch_bounds__(TILE::THREADS)
+__global__ void __launch_bounds__(TILE::THREADS, 1)
     gemm_tiled(typename EPILOGUE::Result* __restrict__ out, compute_t<T>* __restrict__ partial,
                const A* __restrict__ a, const B* __restrict__ b,
                const __grid_constant__ GemmProblem problem,
@@ -137,18 +135,22 @@ __global__ void __launch_bounds__(TILE::THREADS)
     }
     __syncthreads();
     const i32 rows = problem.m - first_row, columns = problem.n - first_column;
-    if (is_part) {
-        const i64 matrix = static_cast<i64>(split) * problem.batches + batch;
-        store_rows<TILE>(partial + matrix * problem.m * problem.n, sums, row_offsets,
-                         column_offsets, rows, columns, problem.n % FRAGMENT<C> == 0);
-        return;
-    }
+    const i64 matrix = static_cast<i64>(split) * problem.batches + batch;
+    C* const part_out = partial + matrix * problem.m * problem.n;
+    const bool has_part_vectors = problem.n % FRAGMENT<C> == 0;
     auto* const result = out + problem.batch_axes.offset(problem.out_batches, batch);
-    if constexpr (is_same<EPILOGUE, Rounded<T>>) {
-        constexpr u64 BYTES = sizeof(T) * FRAGMENT<C>;
-        const bool is_aligned = reinterpret_cast<u64>(result) % BYTES == 0;
-        store_rows<TILE>(result, sums, row_offsets, column_offsets, rows, columns,
-                         problem.has_vectors != 0 && is_aligned);
+    constexpr u64 BYTES = sizeof(*result) * FRAGMENT<C>;
+    const bool has_vectors =
+        problem.has_vectors != 0 && reinterpret_cast<u64>(result) % BYTES == 0;
+    constexpr bool IS_PLAIN = is_same<EPILOGUE, Rounded<T>>;
+    if constexpr (IS_PLAIN && is_same<T, C>) {
+        store_rows<TILE>(is_part ? part_out : result, sums, row_offsets, column_offsets, rows,
+                         columns, is_part ? has_part_vectors : has_vectors);
+    } else if (is_part) {
+        store_rows<TILE>(part_out, sums, row_offsets, column_offsets, rows, columns,
+                         has_part_vectors);
+    } else if constexpr (IS_PLAIN) {
+        store_rows<TILE>(result, sums, row_offsets, column_offsets, rows, columns, has_vectors);
     } else {
         const void* const pointers[] = {extra..., nullptr};
         const ExtraPlace<sizeof...(EXTRA), RANK> extra_place{problem, extras};

@@ -3,6 +3,7 @@
 //   Moments     count n, mean m, M2 = sum (x - m)^2; two meet as
 //               m = m1 + (m2 - m1) n2 / n,  M2 = M2_1 + M2_2 + (m2 - m1)^2 n1 n2 / n
 //   LogSumExp   top t = max x, total = sum exp(x - t); log(total) + t
+//   Norm        total = sum |x|, x^2 or (x != 0), compensated; its root where x is squared
 //   Powers      total = sum |x|^order; total^(1 / order)
 //
 // N elements are measured around a value near their mean, and corrected by their distance from
@@ -13,9 +14,15 @@
 
 #include "reductions.cuh"
 
+// What f32 squares may add up to, so that f64 would be no better: nothing overflowed, and what
+// underflowed is too small to count.
+constexpr f32 LARGE = 1.3292280e36f;   // 2^120
+constexpr f32 SMALL = 8.0779357e-28f;  // 2^-90
+
 template <typename T>
 struct Moments {
     using Value = T;
+    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = false;
     f64 count;
     f64 mean;
@@ -83,6 +90,7 @@ struct Moments {
 template <typename T>
 struct LogSumExp {
     using Value = T;
+    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = false;
     T top;
     f64 total;
@@ -129,9 +137,40 @@ struct LogSumExp {
 };
 
 template <typename T>
+struct Norm : Sum<T> {
+    static constexpr bool IS_LIGHT = false;
+    static_assert(is_same<T, f64>, "sizes are added in f64");
+
+    static __device__ __forceinline__ Norm empty() { return {Sum<T>::empty()}; }
+
+    template <i32 N, typename VALID, typename PLACE>
+    __device__ __forceinline__ void take(const f64 (&x)[N], VALID valid, PLACE place,
+                                         const Options& options) {
+        f64 y[N];
+#pragma unroll
+        for (i32 i = 0; i < N; ++i) {
+            const f64 size = options.flags & SQUARED ? x[i] * x[i] : fabs(x[i]);
+            y[i] = options.flags & NONZERO ? (x[i] != 0.0 ? 1.0 : 0.0) : size;
+        }
+        Sum<T>::take(y, valid, place, options);
+    }
+
+    template <typename MOVE>
+    __device__ __forceinline__ Norm moved(MOVE move) const {
+        return {Sum<T>::moved(move)};
+    }
+
+    __device__ __forceinline__ f64 finish(const Options& options) const {
+        const f64 result = Sum<T>::finish(options);
+        return options.flags & ROOT ? sqrt(result) : result;
+    }
+};
+
+template <typename T>
 struct Powers {
     static_assert(is_same<T, f64>, "powers are taken in f64");
     using Value = f64;
+    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = false;
     f64 total;
 
@@ -140,12 +179,10 @@ struct Powers {
     template <i32 N, typename VALID, typename PLACE>
     __device__ __forceinline__ void take(const f64 (&x)[N], VALID valid, PLACE,
                                          const Options& options) {
-        f64 sum = 0.0;
-#pragma unroll 1
+#pragma unroll
         for (i32 i = 0; i < N; ++i) {
-            if (valid(i)) sum += pow(fabs(x[i]), options.order);
+            if (valid(i)) total += pow(fabs(x[i]), options.order);
         }
-        total += sum;
     }
 
     __device__ __forceinline__ void merge(const Powers& other) { total += other.total; }

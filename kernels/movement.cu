@@ -12,9 +12,10 @@
 // Shared memory: join 128 bytes (its pointers); the others none.
 // Limits: 64 axes; join takes operands * rank <= 256. INDEX is i64 where an offset passes 2^31.
 // Source: none.
+#include "converting.cuh"
 #include "walk.cuh"
 
-constexpr i32 GROUP = 16;         // operands of one launch of join
+constexpr i32 GROUP = 16;          // operands of one launch of join
 constexpr i32 JOIN_STRIDES = 256;  // operands * rank
 
 // ---- join -------------------------------------------------------------------------------------
@@ -26,7 +27,7 @@ struct Join {
     INDEX out_strides[MAX_RANK];
     INDEX starts[GROUP + 1];  // along the joined axis; operand q has starts[q] to starts[q + 1]
     INDEX strides[JOIN_STRIDES];  // of operand q and axis a at [q * rank + a]
-    i32 dtypes[GROUP];            // of join_mixed: the place in the list of convert_from
+    i32 dtypes[GROUP];            // of join_mixed: as convert_from numbers them
     i32 rank;
     i32 axis;
     i32 operands;
@@ -55,20 +56,6 @@ __device__ __forceinline__ Place<INDEX> place_of(const Join<INDEX>& join, i64 n)
         place.out += coordinate * join.out_strides[axis];
     });
     return place;
-}
-
-// Element OFFSET of an array whose dtype is a number: bool i32 i64 f16 bf16 f32 f64 in this order.
-template <typename DST>
-__device__ __forceinline__ DST convert_from(const void* array, i64 offset, i32 dtype) {
-    switch (dtype) {
-        case 0: return convert<DST>(static_cast<const bool*>(array)[offset]);
-        case 1: return convert<DST>(static_cast<const i32*>(array)[offset]);
-        case 2: return convert<DST>(static_cast<const i64*>(array)[offset]);
-        case 3: return convert<DST>(static_cast<const f16*>(array)[offset]);
-        case 4: return convert<DST>(static_cast<const bf16*>(array)[offset]);
-        case 5: return convert<DST>(static_cast<const f32*>(array)[offset]);
-        default: return convert<DST>(static_cast<const f64*>(array)[offset]);
-    }
 }
 
 template <typename T, typename INDEX, typename FETCH>

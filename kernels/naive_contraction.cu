@@ -16,7 +16,6 @@
 #include "tile.cuh"
 
 constexpr i32 MAX_RANK = 64;
-constexpr i32 BLOCK = 32;  // terms that are added before they join the total
 
 // Axes innermost first, with strides of OPERANDS operands.
 template <i32 OPERANDS>
@@ -50,6 +49,7 @@ __device__ __forceinline__ void move_to(i64 (&offsets)[OPERANDS], const LoopAxes
 template <typename T>
 struct BlockedSum {
     using C = compute_t<T>;
+    static constexpr i32 BLOCK = 32;  // terms that are added before they join the total
     C block = 0;
     f64 total = 0;
     i32 terms = 0;

@@ -5,13 +5,13 @@
 //   permute_tile   through shared memory: the stride-1 axes of both sides span the tile, which is
 //                  read in the order of the input and written in the order of the output
 //   permute_runs   straight from registers, where both sides have the same stride-1 axis
-//   permute_cast   permute_tile, each element converted from its own dtype to DST
+//   permute_cast   permute_tile of single elements, each converted to DST when it is read
 //
 // A tile is a box over up to 16 axes. W neighbours that stay neighbours move as one access; V > 1
 // reads V rows of V neighbours, transposes them in registers and writes vectors. Shared memory
 // holds a tile in the order in which it is read, V planes of it, one access of padding after every
 // 2^pad. Offsets inside the tile are the same for all tiles and computed once a block.
-// Dtypes: by size (u8 u16 u32 u64). Layouts: any strides, 0 and negative included, where W and V
+// Dtypes: by size (u8 u16 u32 u64), any in permute_cast. Layouts: any strides, 0 and negative included, where W and V
 // are 1; else the host checks strides and extents. Every architecture.
 // Launch: 256 threads a block; block b takes tiles b, b + blocks, ...; any number of blocks.
 // Shared memory: permute_tile 9/8 of its tile, at most 36 KiB, static.
@@ -20,7 +20,7 @@
 // Source: Springer, Su, Bientinesi, HPTT: A High-Performance Tensor Transposition C++ Library
 // (2017), for tiles over the stride-1 axes of both sides; Ruetsch and Micikevicius, Optimizing
 // Matrix Transpose in CUDA (2009), for the padded tile.
-#include "common.cuh"
+#include "converting.cuh"
 
 constexpr i32 THREADS = 256;
 constexpr i32 BLOCKS = 2;  // of a multiprocessor at least: 128 registers a thread
@@ -297,5 +297,51 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
             Raw* const address = reinterpret_cast<Raw*>(target + slots.out[k]);
             if (mask >> k & 1u) *address = held[k];
         }
+    }
+}
+
+// ---- permute_cast ------------------------------------------------------------------------------
+
+// DTYPE is that of the input, as convert_from numbers it.
+template <typename DST, i32 ITEMS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+    permute_cast(DST* __restrict__ out, const void* __restrict__ in, i64 first, i32 dtype,
+                 Tiling<i64> tiling) {
+    static_assert(sizeof(tiling) <= 3900, "the parameters fit 4 KiB");
+    constexpr i32 PLANE = THREADS * ITEMS;
+
+    // shared memory
+    __shared__ bits_t<DST> memory[PLANE + PLANE / 8];
+    static_assert(sizeof(memory) <= 40960, "the tile fits static shared memory");
+
+    // indices
+    out += first;
+    const auto read = find_slots<ITEMS>(tiling.in, threadIdx.x);
+    const auto written = find_slots<ITEMS>(tiling.out, threadIdx.x);
+    const i32 pad = tiling.pad;
+
+    for (i32 number = blockIdx.x; number < tiling.count; number += gridDim.x) {
+        const Tile tile = tile_at(tiling, number);
+
+        // load
+        const u32 there = read.mask(tile.is_edge_p, tile.is_edge_q);
+#pragma unroll
+        for (i32 k = 0; k < ITEMS; ++k) {
+            const i32 place = threadIdx.x + k * THREADS;
+            if ((there >> k & 1u) == 0) continue;
+            const DST value = convert_from<DST>(in, tile.in + read.in[k], dtype);
+            memory[place + (place >> pad)] = bit_cast<bits_t<DST>>(value);
+        }
+        __syncthreads();
+
+        // store
+        const u32 mask = written.mask(tile.is_edge_p, tile.is_edge_q);
+#pragma unroll
+        for (i32 k = 0; k < ITEMS; ++k) {
+            const i32 place = written.places[k] + (written.places[k] >> pad);
+            DST* const address = out + tile.out + written.out[k];
+            if (mask >> k & 1u) *address = bit_cast<DST>(memory[place]);
+        }
+        __syncthreads();
     }
 }

@@ -24,7 +24,7 @@
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 GROUP,
           i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>))
     reduce_rows(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                 const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                 i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
@@ -53,13 +53,16 @@ __global__ void __launch_bounds__(THREADS)
     __shared__ STATE slots[THREADS / WARP];
 
     const i64 stride = static_cast<i64>(gridDim.x) * teams;
+#pragma unroll 1
     for (i64 base = static_cast<i64>(blockIdx.x) * teams; base < space.outputs; base += stride) {
         const i64 row = base + (threadIdx.x >> space.team_log);
         STATE state = STATE::empty();
         // load and compute
         const i64 runs = row < space.outputs ? rest.end : rest.begin;
+#pragma unroll 1
         for (i64 r = rest.begin; r < runs; ++r) {
             const auto start = space.with_rest(space.kept_sources(row), r);
+#pragma unroll 1
             for (i64 s = slow.begin; s < slow.end; ++s) {
                 const auto run = start.moved(by_chunk ? s : beside.begin, reading.beside_strides());
                 const i32 shift = even ? 0 : reading.shift(run);
@@ -102,7 +105,7 @@ __device__ __forceinline__ STATE picked(const STATE (&states)[COUNT], i32 k) {
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 ROWS, i32 RANK,
           typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>))
     reduce_short_rows(typename EPILOGUE::Result* __restrict__ out,
                       const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                       i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
@@ -120,6 +123,7 @@ __global__ void __launch_bounds__(THREADS)
     const bool even = reading.is_even();
     const i64 tile = static_cast<i64>(teams) * ROWS;
 
+#pragma unroll 1
     for (i64 base = blockIdx.x * tile; base < space.outputs; base += gridDim.x * tile) {
         const i64 row = base + (threadIdx.x >> space.team_log);
         STATE states[ROWS];
@@ -187,6 +191,7 @@ template <i32 LOADS, typename STATE, i32 WIDTH, typename READING, typename OFFSE
 __device__ __forceinline__ void take_vectors(STATE (&states)[WIDTH], const READING& reading,
                                              const OFFSETS& start, const Range& rows, i32 stride) {
     using Value = typename STATE::Value;
+#pragma unroll 1
     for (i64 row = rows.begin; row < rows.end; row += stride * LOADS) {
         typename READING::Held held[LOADS];
         OFFSETS offsets[LOADS];
@@ -235,7 +240,7 @@ __device__ __forceinline__ void take_scalars(STATE (&states)[WIDTH], const READI
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 RANK,
           typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>))
     reduce_columns(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                    const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                    i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
@@ -258,6 +263,7 @@ __global__ void __launch_bounds__(THREADS)
     // shared memory
     __shared__ STATE slots[THREADS];
 
+#pragma unroll 1
     for (i64 tile = blockIdx.x; tile < space.outputs; tile += gridDim.x) {
         const i64 group = space.extents[0].quotient(tile);
         const i64 begin = space.extents[0].remainder(tile, group) * (across * WIDTH);
@@ -267,6 +273,7 @@ __global__ void __launch_bounds__(THREADS)
         STATE states[WIDTH];
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) states[lane] = STATE::empty();
+#pragma unroll 1
         for (i64 r = rest.begin; r < rest.end; ++r) {
             const auto start = space.with_rest(space.kept_sources(tile), r)
                                    .moved(columns.first, reading.inner_strides());
@@ -315,10 +322,12 @@ __global__ void __launch_bounds__(THREADS)
     __shared__ STATE slots[THREADS / WARP];
 
     const i64 stride = static_cast<i64>(gridDim.x) * teams;
+#pragma unroll 1
     for (i64 base = static_cast<i64>(blockIdx.x) * teams; base < space.outputs; base += stride) {
         const i64 output = base + (threadIdx.x >> space.team_log);
         STATE state = STATE::empty();
         if (output < space.outputs) {
+#pragma unroll 1
             for (i64 part = lane; part < space.inner; part += team) {
                 state.merge(parts[part * space.results + output]);
             }

@@ -20,6 +20,10 @@ constexpr i32 SPLIT_REST = 0;
 constexpr i32 SPLIT_BESIDE = 1;
 constexpr i32 SPLIT_CHUNKS = 2;
 
+// Blocks that a multiprocessor holds at once; with them come the registers of a thread.
+template <typename STATE, typename PROLOGUE, i32 WIDTH>
+constexpr i32 blocks_each = STATE::IS_LIGHT && PROLOGUE::COUNT == 1 && WIDTH <= 4 ? 4 : 2;
+
 template <i32 COUNT>
 struct At {
     i64 at[COUNT];
@@ -49,8 +53,7 @@ struct Space {
     i64 inner;         // extent of the innermost axis
     i64 beside;        // extent of the reduced axis beside it
     i64 rest;          // numbers of the other reduced axes
-    i32 kept_rank;     // axes 0 to kept_rank - 1, innermost first
-    i32 reduced_rank;  // axes behind them: the other reduced axes
+    i32 kept_rank;     // axes 0 to kept_rank - 1, innermost first; then the other reduced axes
     i32 team_log;      // log2 of a team, or of a block's columns
     i32 is_even;       // vectors everywhere, if the pointers are aligned
     i32 is_beside_even;  // a step along `beside` keeps the distance to a vector boundary
@@ -60,39 +63,36 @@ struct Space {
     i64 inner_strides[RESULTS + SOURCES];
     i64 beside_strides[RESULTS + SOURCES];
 
-    // Adds the offsets of number `n` of some axes, for the operands from FIRST on.
+    // Adds the offsets of number `n` of the axes from `axis` on, for the operands from FIRST on.
+    // The loop ends where nothing is left of n: a loop over the rank would be unrolled.
     template <i32 FIRST, i32 COUNT>
-    __device__ __forceinline__ void advance(At<COUNT>& place, i64 n, i32 begin, i32 rank) const {
-        i64 rest_of_n = n;
+    __device__ __forceinline__ void advance(At<COUNT>& place, i64 n, i32 axis) const {
 #pragma unroll 1
-        for (i32 axis = begin; axis < begin + rank; ++axis) {
-            i64 coordinate = rest_of_n;
-            if (axis + 1 < begin + rank) {
-                const i64 above = extents[axis].quotient(rest_of_n);
-                coordinate = extents[axis].remainder(rest_of_n, above);
-                rest_of_n = above;
-            }
+        for (i64 left = n; left != 0; ++axis) {
+            const i64 above = extents[axis].quotient(left);
+            const i64 coordinate = extents[axis].remainder(left, above);
 #pragma unroll
             for (i32 k = 0; k < COUNT; ++k) {
                 place.at[k] += coordinate * strides[FIRST + k][axis];
             }
+            left = above;
         }
     }
 
     __device__ __forceinline__ At<SOURCES> kept_sources(i64 output) const {
         At<SOURCES> place = {};
-        advance<RESULTS>(place, output, 0, kept_rank);
+        advance<RESULTS>(place, output, 0);
         return place;
     }
 
     __device__ __forceinline__ At<RESULTS> kept_results(i64 output) const {
         At<RESULTS> place = {};
-        advance<0>(place, output, 0, kept_rank);
+        advance<0>(place, output, 0);
         return place;
     }
 
     __device__ __forceinline__ At<SOURCES> with_rest(At<SOURCES> place, i64 number) const {
-        advance<RESULTS>(place, number, kept_rank, reduced_rank);
+        advance<RESULTS>(place, number, kept_rank);
         return place;
     }
 
@@ -248,6 +248,7 @@ struct Reading {
     template <i32 LOADS, i32 GROUP>
     __device__ __forceinline__ void take_strip(STATE& state, const Strip& strip) const {
         static_assert(LOADS % GROUP == 0, "whole groups are in flight");
+#pragma unroll 1
         for (i64 first = 0; first < strip.count; first += LOADS) {
             Held held[LOADS];
             Offsets offsets[LOADS];

@@ -2,6 +2,7 @@
 //
 //   struct State {
 //       using Value = ...;                          what an element is converted to
+//       static constexpr bool IS_LIGHT;             few instructions and registers
 //       static constexpr bool PLACED;               take also needs the elements' places
 //       static State empty();                       of no element
 //       void take(x[N], valid, place, options);     N elements; valid(i), place(i) of number i
@@ -10,18 +11,18 @@
 //       auto finish(options);                       the result, not rounded
 //   };
 //
-//   Sum<T>         sum, mean, norm of order 1, 2 and 0      T: bool i32 i64 f32 f64
+//   Sum<T>         sum, mean                                T: bool i64 f32 f64
 //   Product<T>     prod                                     T: i64 f64
-//   Extreme<T>     min, max, norm of order inf and -inf     T: bool i32 i64 f32 f64
-//   Moments<T>     var, std                                 T: f32 f64
-//   LogSumExp<T>   logsumexp                                T: f32 f64
-//   Powers<f64>    norm of any other order
-//   Any<bool>      any, all
+//   Extreme<T>     min, max, any, all                       T: bool i32 i64 f32 f64
 //   Argument<T>    argmin, argmax                           T: bool i32 i64 f32 f64
+//   Moments<T>     var, std                                 T: f32 f64; see moments.cuh for these
+//   LogSumExp<T>   logsumexp                                T: f32 f64
+//   Norm<f64>      norm of order 0, 1, 2
+//   Powers<f64>    norm of any other order
 //
-// Accumulation: f32 in trees of N elements, whose sums meet in f64; where a tree leaves the range
-// in which f32 is as good, it is done again in f64. f64 in trees whose sums are compensated.
-// Integers in i64. min is the max of turned values (`flip`), all the absence of any false.
+// Accumulation: f32 in trees of N elements, whose sums meet in f64; where a tree overflows it is
+// done again in f64. f64 in trees whose sums are compensated. Integers in i64.
+// min is the max of turned values (`flip`), all the min of bools, any their max.
 // Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983); Knuth,
 // The Art of Computer Programming 2, 4.2.2 (the exact error of a sum).
 #pragma once
@@ -38,16 +39,10 @@ struct Options {
 };
 
 // Options::flags: what is done with elements, then with the result.
-constexpr i32 ABSOLUTE = 1;
 constexpr i32 SQUARED = 2;
 constexpr i32 NONZERO = 4;
 constexpr i32 DIVIDED = 8;
 constexpr i32 ROOT = 16;
-
-// Sums of f32 of this size are as good as those of f64: nothing overflowed; of squares, what
-// underflowed is too small to count.
-constexpr f32 LARGE = 1.3292280e36f;   // 2^120
-constexpr f32 SMALL = 8.0779357e-28f;  // 2^-90
 
 // Pairs, then pairs of pairs: N - 1 calls, log2(N) deep. N is a power of two.
 template <i32 N, typename T, typename F>
@@ -70,19 +65,12 @@ __device__ __forceinline__ T tree_sum(const T (&x)[N]) {
 
 // ---- sum ----------------------------------------------------------------------------------------
 
-template <typename T>
-__device__ __forceinline__ T prepared(T x, i32 flags) {
-    if (flags & ABSOLUTE) x = Abs<T>::apply(x);
-    if (flags & SQUARED) x = multiply(x, x);
-    if (flags & NONZERO) x = x != T(0) ? T(1) : T(0);
-    return x;
-}
-
 // f64: total + rest, rest being what rounding took from total.
 template <typename T>
 struct Sum {
     static_assert(is_same<T, f64>, "f32 and integers have a Sum of their own");
     using Value = f64;
+    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     f64 total;
     f64 rest;
@@ -90,11 +78,10 @@ struct Sum {
     static __device__ __forceinline__ Sum empty() { return {0.0, 0.0}; }
 
     template <i32 N, typename VALID, typename PLACE>
-    __device__ __forceinline__ void take(const f64 (&x)[N], VALID valid, PLACE,
-                                         const Options& options) {
+    __device__ __forceinline__ void take(const f64 (&x)[N], VALID valid, PLACE, const Options&) {
         f64 y[N];
 #pragma unroll
-        for (i32 i = 0; i < N; ++i) y[i] = valid(i) ? prepared(x[i], options.flags) : 0.0;
+        for (i32 i = 0; i < N; ++i) y[i] = valid(i) ? x[i] : 0.0;
         merge({tree_sum(y), 0.0});
     }
 
@@ -111,36 +98,32 @@ struct Sum {
     }
 
     __device__ __forceinline__ f64 finish(const Options& options) const {
-        f64 result = total - total == 0.0 ? total + rest : total;
-        if (options.flags & DIVIDED) result = result / options.divisor;
-        return options.flags & ROOT ? sqrt(result) : result;
+        const f64 result = total - total == 0.0 ? total + rest : total;
+        return options.flags & DIVIDED ? result / options.divisor : result;
     }
 };
 
 template <>
 struct Sum<f32> {
     using Value = f32;
+    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     f64 total;
 
     static __device__ __forceinline__ Sum empty() { return {0.0}; }
 
     template <i32 N, typename VALID, typename PLACE>
-    __device__ __forceinline__ void take(const f32 (&x)[N], VALID valid, PLACE,
-                                         const Options& options) {
+    __device__ __forceinline__ void take(const f32 (&x)[N], VALID valid, PLACE, const Options&) {
         f32 y[N];
 #pragma unroll
-        for (i32 i = 0; i < N; ++i) y[i] = valid(i) ? prepared(x[i], options.flags) : 0.0f;
+        for (i32 i = 0; i < N; ++i) y[i] = valid(i) ? x[i] : 0.0f;
         const f32 sum = tree_sum(y);
-        if (fabsf(sum) < LARGE && (sum >= SMALL || !(options.flags & SQUARED))) {
+        if (sum - sum == 0.0f) {
             total += static_cast<f64>(sum);
             return;
         }
 #pragma unroll
-        for (i32 i = 0; i < N; ++i) {
-            const f64 wide = valid(i) ? static_cast<f64>(x[i]) : 0.0;
-            total += prepared(wide, options.flags);
-        }
+        for (i32 i = 0; i < N; ++i) total += valid(i) ? static_cast<f64>(x[i]) : 0.0;
     }
 
     __device__ __forceinline__ void merge(const Sum& other) { total += other.total; }
@@ -151,14 +134,14 @@ struct Sum<f32> {
     }
 
     __device__ __forceinline__ f64 finish(const Options& options) const {
-        const f64 result = options.flags & DIVIDED ? total / options.divisor : total;
-        return options.flags & ROOT ? sqrt(result) : result;
+        return options.flags & DIVIDED ? total / options.divisor : total;
     }
 };
 
 template <typename VALUE>
 struct IntegerSum {
     using Value = VALUE;
+    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     i64 total;
 
@@ -206,6 +189,7 @@ struct Sum<i64> : IntegerSum<i64> {
 template <typename T>
 struct Product {
     using Value = T;
+    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     T total;
 
@@ -231,7 +215,7 @@ struct Product {
     __device__ __forceinline__ T finish(const Options&) const { return total; }
 };
 
-// ---- min, max -----------------------------------------------------------------------------------
+// ---- min, max, any, all --------------------------------------------------------------------------
 
 // A value with the bits of `flip` turned over: its order is then that of the negative value.
 template <typename T>
@@ -258,6 +242,7 @@ __device__ __forceinline__ T lowest() {
 template <typename T>
 struct Extreme {
     using Value = T;
+    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     T best;
 
@@ -269,8 +254,7 @@ struct Extreme {
         T y[N];
 #pragma unroll
         for (i32 i = 0; i < N; ++i) {
-            const T size = options.flags & ABSOLUTE ? Abs<T>::apply(x[i]) : x[i];
-            y[i] = valid(i) ? turned(size, options.flip) : lowest<T>();
+            y[i] = valid(i) ? turned(x[i], options.flip) : lowest<T>();
         }
         best = maximum(best, tree(y, [](T a, T b) { return maximum(a, b); }));
     }
@@ -289,38 +273,6 @@ struct Extreme {
     }
 };
 
-// ---- any, all -----------------------------------------------------------------------------------
-
-template <typename T>
-struct Any {
-    static_assert(is_same<T, bool>, "elements are converted to bool");
-    using Value = bool;
-    static constexpr bool PLACED = false;
-    bool found;
-
-    static __device__ __forceinline__ Any empty() { return {false}; }
-
-    template <i32 N, typename VALID, typename PLACE>
-    __device__ __forceinline__ void take(const bool (&x)[N], VALID valid, PLACE,
-                                         const Options& options) {
-        bool y[N];
-#pragma unroll
-        for (i32 i = 0; i < N; ++i) y[i] = valid(i) && turned(x[i], options.flip);
-        found = found | tree(y, [](bool a, bool b) -> bool { return a | b; });
-    }
-
-    __device__ __forceinline__ void merge(const Any& other) { found = found | other.found; }
-
-    template <typename MOVE>
-    __device__ __forceinline__ Any moved(MOVE move) const {
-        return {move(found)};
-    }
-
-    __device__ __forceinline__ bool finish(const Options& options) const {
-        return turned(found, options.flip);
-    }
-};
-
 // ---- argmin, argmax -----------------------------------------------------------------------------
 
 constexpr i64 NOWHERE = 0x7fffffffffffffff;
@@ -328,6 +280,7 @@ constexpr i64 NOWHERE = 0x7fffffffffffffff;
 template <typename T>
 struct Argument {
     using Value = T;
+    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = true;
     T best;
     i64 place;

@@ -20,6 +20,7 @@ __all__ = [
     "DeviceOutOfMemory",
     "DriverError",
     "DriverNotFound",
+    "ExchangeError",
     "FeedError",
     "ForkedProcessError",
     "IndexOutOfRange",
@@ -72,6 +73,10 @@ class IntegerPowerError(SoftCudaError, ValueError):
 
 class FeedError(SoftCudaError, ValueError):
     """A feed that is unknown, missing, or of the wrong shape or dtype."""
+
+
+class ExchangeError(SoftCudaError, BufferError):
+    """An array that cannot be shared with another library, in the way that was asked."""
 
 
 class ConfigError(SoftCudaError, ValueError):

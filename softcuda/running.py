@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from softcuda.backends import added_devices, backends
+from softcuda.backends import added_devices, registry_changes
 from softcuda.cache import CompileCache
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.settings import Settings
@@ -19,7 +19,7 @@ from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import flatten
 from softcuda.graph.node import Node
 from softcuda.graph.op import Kind
-from softcuda.graph.trace import Traced, trace
+from softcuda.graph.trace import Traced, on_device, trace
 from softcuda.profile.model import Profile
 from softcuda.profile.resolve import default_profile, resolve
 from softcuda.target import CPU, Target, named_arch
@@ -38,16 +38,25 @@ class _CacheKey(NamedTuple):
     registered: int
 
 
-def _settings(config: Config, asked: str | Profile | Target | None, strict: bool) -> Settings:
+def _settings(
+    config: Config,
+    asked: str | Profile | Target | None,
+    strict: bool,
+    leaves: Sequence[Node],
+) -> Settings:
     profile = resolve(config, added_devices())
-    target, why_not = _target(profile, asked)
+    wants_cuda = profile.names_cuda or any(on_device(leaf) != "cpu" for leaf in leaves)
+    target, why_not = _target(profile, asked, wants_cuda)
     return Settings(profile, default_profile(), target, strict, why_not)
 
 
-def _target(profile: Profile, asked: str | Profile | Target | None) -> tuple[Target, str]:
+def _target(
+    profile: Profile, asked: str | Profile | Target | None, wants_cuda: bool
+) -> tuple[Target, str]:
     """Return what to compile for, and why it is no CUDA device where it is none.
 
-    A process whose profile names no CUDA backend never asks the driver.
+    A process whose profile names no CUDA backend, and whose values are all on the host, never
+    asks the driver.
     """
     if isinstance(asked, Target):
         return asked, ""
@@ -57,7 +66,7 @@ def _target(profile: Profile, asked: str | Profile | Target | None) -> tuple[Tar
         here = profile.device.target
         known = here if here.type == "cuda" else Target("cuda", "", 1, 48, 1)
         return replace(known, arch=named_arch(asked)), ""
-    if not profile.names_cuda:
+    if not wants_cuda:
         return CPU, "the profile names no CUDA backend"
     found = cuda_target()
     return (found, "") if isinstance(found, Target) else (CPU, found)
@@ -105,7 +114,7 @@ def compile(
                 f"{type(new).__name__}; wrap the value with softcuda.tensor"
             )
     traced = trace(nodes, pairs)
-    program = compile_graph(traced.graph, _settings(config, target, strict))
+    program = compile_graph(traced.graph, _settings(config, target, strict, traced.leaves))
     if target is not None:
         compile_kernels(program)
     executable = Executable(program, traced.leaves, skeleton, traced.nodes)
@@ -123,8 +132,8 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
     if not roots:
         return
     traced = trace(roots)
-    settings = _settings(None, None, False)
-    key = _CacheKey(settings.profile.cache_key, hash(frozenset(map(id, backends().values()))))
+    settings = _settings(None, None, False, traced.leaves)
+    key = _CacheKey(settings.profile.cache_key, registry_changes())
     runtime = _CACHE.get(
         traced.graph,
         key,

@@ -25,6 +25,7 @@ from softcuda.backends.registry import (
     backends,
     bind,
     register,
+    registry_changes,
     unregister,
 )
 from softcuda.backends.steps import Micro, Operand, Step, Unit, Verdict
@@ -41,5 +42,6 @@ __all__ = [
     "backends",
     "bind",
     "register",
+    "registry_changes",
     "unregister",
 ]

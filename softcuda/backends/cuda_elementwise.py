@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from softcuda.backends.cuda.elementwise import Shape, chain_spec, prepare_chain
+from softcuda.backends.cuda.elementwise import Variant, chain_spec, prepare_chain
 from softcuda.backends.cuda.layouts import Lies, Tile, fitted_tile
 from softcuda.backends.steps import Micro, Step, Unit, Verdict
 from softcuda.dtype import DTYPES, DType, f32
@@ -22,20 +22,22 @@ FUSES: Final = frozenset({Kind.ELEMENTWISE})
 EPILOGUES: Final[frozenset[Kind]] = frozenset()
 
 
-def _copy(dtype: DType, shape: Shape | None = None) -> KernelSpec:
+def _copy(dtype: DType, shape: Variant | None = None) -> KernelSpec:
     chain = (Micro(OPS["copy"], (0,), (), dtype, ()),)
-    return chain_spec(chain, (dtype,), shape or Shape((Lies.DENSE,), fitted_tile(chain, (dtype,))))
+    return chain_spec(
+        chain, (dtype,), shape or Variant((Lies.DENSE,), fitted_tile(chain, (dtype,)))
+    )
 
 
 # The shortest chain in every variant; those of a graph are generated for it.
 KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(_copy(dtype) for dtype in DTYPES.values()),
-    _copy(f32, Shape((Lies.SINGLE,), Tile(4, 4))),
-    _copy(f32, Shape((Lies.ROW,), Tile(4, 4), 2)),
-    _copy(f32, Shape((Lies.LEVEL,), Tile(4, 4), 2)),
-    _copy(f32, Shape((Lies.STRIDED,), Tile(1, 4), 2)),
-    _copy(f32, Shape((Lies.STRIDED,), Tile(1, 4), 2, True)),
-    _copy(f32, Shape((Lies.STRIDED,), Tile(1, 4), 64, True)),
+    _copy(f32, Variant((Lies.SINGLE,), Tile(4, 4))),
+    _copy(f32, Variant((Lies.ROW,), Tile(4, 4), 2)),
+    _copy(f32, Variant((Lies.LEVEL,), Tile(4, 4), 2)),
+    _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 2)),
+    _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 2, True)),
+    _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 64, True)),
 )
 
 

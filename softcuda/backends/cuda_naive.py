@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from softcuda.backends.cuda.naive_contraction import NAIVE_CONTRACTION, prepare_contraction
+from softcuda.backends.cuda.naive_creation import CREATION_KERNELS, prepare_creation
 from softcuda.backends.cuda.naive_elementwise import NAIVE_ELEMENTWISE, prepare_elementwise
+from softcuda.backends.cuda.naive_movement import MOVEMENT_KERNELS, prepare_movement
+from softcuda.backends.cuda.naive_random import RANDOM_KERNELS, prepare_random
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
@@ -27,10 +31,20 @@ EPILOGUES: Final[frozenset[Kind]] = frozenset()
 _PREPARERS: Final[Mapping[Kind, Callable[[Unit, Target], tuple[Step, ...]]]] = MappingProxyType(
     {
         Kind.ELEMENTWISE: prepare_elementwise,
+        Kind.CONTRACTION: prepare_contraction,
+        Kind.CREATION: prepare_creation,
+        Kind.MOVEMENT: prepare_movement,
+        Kind.RANDOM: prepare_random,
     }
 )
 
-KERNELS: Final[tuple[KernelSpec, ...]] = (*NAIVE_ELEMENTWISE,)
+KERNELS: Final[tuple[KernelSpec, ...]] = (
+    *NAIVE_ELEMENTWISE,
+    *NAIVE_CONTRACTION,
+    *CREATION_KERNELS,
+    *MOVEMENT_KERNELS,
+    *RANDOM_KERNELS,
+)
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:

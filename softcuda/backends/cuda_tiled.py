@@ -36,7 +36,7 @@ FUSES: Final = frozenset({Kind.CONTRACTION})
 EPILOGUES: Final = frozenset({Kind.CONTRACTION})
 KERNELS: Final[tuple[KernelSpec, ...]] = GEMM_KERNELS
 
-_MAX_EXTENT: Final = 2**31 - 1
+_MAX_EXTENT: Final = 2**31 - 2**14  # a tile or split beyond still fits 32 bits
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:

@@ -24,6 +24,7 @@ __all__ = [
     "backends",
     "bind",
     "register",
+    "registry_changes",
     "unregister",
 ]
 
@@ -32,8 +33,13 @@ Call = tuple[Any, tuple[Any, ...]]
 
 REFERENCE: Mapping[str, str] = MappingProxyType({"cpu": "cpu_fallback", "cuda": "cuda_naive"})
 
-
-_SHIPPED_CUDA: Final = ()
+_SHIPPED_CUDA: Final = (
+    "cuda_naive",
+    "cuda_tiled",
+    "cuda_elementwise",
+    "cuda_reduce",
+    "cuda_permute",
+)
 
 
 class Backend(Protocol):
@@ -82,6 +88,7 @@ class _Registry:
         self._present: dict[str, Any] = {m.BACKEND_ID: m for m in modules}
         self.by_id: Mapping[str, Any] = _Backends(self._present)
         self.added: Mapping[str, str] = MappingProxyType({})
+        self.changes = 0
 
     def replace(self, add: Any = None, drop: str | None = None) -> None:
         with self._lock:
@@ -89,6 +96,7 @@ class _Registry:
             if add is not None:
                 changed[add.BACKEND_ID] = add
             self._present = changed
+            self.changes += 1
             self.by_id = _Backends(changed)
             self.added = MappingProxyType(
                 {k: m.DEVICE for k, m in changed.items() if k not in self._shipped}
@@ -101,6 +109,11 @@ _registry = _Registry((cpu_fallback, cpu_blas, cpu_fused))
 def backends() -> Mapping[str, Any]:
     """Return every registered backend by its id."""
     return _registry.by_id
+
+
+def registry_changes() -> int:
+    """Return how often a backend was added or removed; compiled graphs depend on it."""
+    return _registry.changes
 
 
 def added_devices() -> Mapping[str, str]:

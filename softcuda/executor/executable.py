@@ -13,6 +13,7 @@ from softcuda.compiler.program import Program
 from softcuda.compiler.table import decision_table, line_report
 from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
 from softcuda.executor.feeds import conform
+from softcuda.executor.on_demand import upload
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import rebuild
 from softcuda.graph.node import Node
@@ -20,9 +21,8 @@ from softcuda.graph.op import OPS
 
 __all__ = ["Executable"]
 
-Array = np.ndarray[Any, Any]
-
 _NONE = OPS["none"]
+_VARIABLE = OPS["variable"]
 
 
 class Executable:
@@ -59,8 +59,13 @@ class Executable:
             for node, line in zip(nodes, program.origin, strict=False)
         }
         self._missing = [k for k, leaf in enumerate(self.leaves) if leaf.data is None]
-        self._own: list[Array] = [leaf.data for leaf in self.leaves]
+        self._own: list[Any] = [leaf.data for leaf in self.leaves]
         self._lines = [program.graph.lines[n] for n in program.leaf_lines]
+        self._to_send = [
+            k
+            for k, line in enumerate(self._lines)
+            if line.params.device == "cuda" and isinstance(self._own[k], np.ndarray)
+        ]
         self._single = isinstance(skeleton, int)
         self._kinds = [program.graph.lines[n] for n in program.output_lines]
 
@@ -92,10 +97,11 @@ class Executable:
         """
         if feeds or by_name:
             arrays, transient = self._fed(feeds or {}, by_name)
-            return self._wrapped(self._ready().run(arrays, self._own, transient))
+            return self._wrapped(self._ready().run(arrays, self._values(), transient))
         if self._missing:
             raise self._lacking(self._missing)
-        return self._wrapped(self._ready().run(self._own, self._own))
+        own = self._values()
+        return self._wrapped(self._ready().run(own, own))
 
     def _ready(self) -> Runtime:
         """Return the runtime, made at the first run."""
@@ -105,7 +111,18 @@ class Executable:
                     self._runtime = Runtime(self.program)
         return self._runtime
 
-    def _wrapped(self, results: list[Array]) -> Any:
+    def _values(self) -> list[Any]:
+        """Return the leaves' own values; what a pickle brought to the host goes to its device."""
+        if self._to_send:
+            with self._making:
+                while self._to_send:
+                    leaf = self.leaves[position := self._to_send[-1]]
+                    leaf.data = upload(leaf.data, is_volatile=leaf.op is _VARIABLE)
+                    self._own[position] = leaf.data
+                    self._to_send.pop()
+        return self._own
+
+    def _wrapped(self, results: list[Any]) -> Any:
         tensor, outputs = self._tensor, self.program.outputs
         if self._single:
             line = self._kinds[0]
@@ -118,8 +135,8 @@ class Executable:
 
     def _fed(
         self, feeds: Mapping[Any, Any], by_name: Mapping[str, Any]
-    ) -> tuple[list[Array], list[int]]:
-        arrays = list(self._own)
+    ) -> tuple[list[Any], list[int]]:
+        arrays = list(self._values())
         given: dict[int, Any] = {}
         for key, value in [*feeds.items(), *by_name.items()]:
             position = self._position(key)

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from softcuda.dtype import DType, check_number, dtype_of_array
 from softcuda.errors import FeedError, SoftCudaError
+from softcuda.executor.on_demand import shared_array, upload
 from softcuda.graph.lines import Line
 from softcuda.graph.node import Node, on_host
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides
+from softcuda.interop.protocols import array_of_host, lives_on_cuda
+
+if TYPE_CHECKING:
+    from softcuda.pool.device import DeviceArray
 
 __all__ = ["conform"]
 
 Array = np.ndarray[Any, Any]
 
 
-def conform(value: Any, line: Line, label: str) -> Array:
-    """Return a feed as an array of the leaf's shape, dtype and strides.
+class _Window(NamedTuple):
+    """A view of a dense base that begins `start` elements into it."""
+
+    base: Array
+    start: int
+    view: Array
+
+
+def conform(value: Any, line: Line, label: str) -> Array | DeviceArray:
+    """Return a feed as an array of the leaf's shape, dtype and strides, on the leaf's device.
 
     The array itself where it fits already, else a copy. Numbers and lists take the leaf's dtype
-    when their kind allows it; arrays and tensors must have it.
+    when their kind allows it; arrays and tensors must have it. An array of the host is copied to
+    a leaf's device, and fetched from a device for a leaf of the host.
 
     Raises:
         FeedError: not evaluated, or of another shape or dtype.
@@ -35,26 +49,48 @@ def conform(value: Any, line: Line, label: str) -> Array:
         )
     size = array.itemsize
     declared = line.params.strides
-    if all(
+    fits = all(
         have == want * size or extent <= 1
         for extent, have, want in zip(line.dims, array.strides, declared, strict=True)
-    ):
-        return array
-    return _copy_with_strides(array, declared, label)
+    )
+    if line.params.device == "cuda":
+        return array if fits and not isinstance(array, np.ndarray) else _sent(array, line, label)
+    host: Array = on_host(array)
+    if fits and host is array:
+        return host
+    return _window(host, declared, label).view
 
 
-def _array_of(value: Any, dtype: DType, label: str) -> Array:
+def _sent(array: Array | DeviceArray, line: Line, label: str) -> DeviceArray:
+    """Return a copy on the device with the strides that the leaf was declared with."""
+    window = _window(on_host(array), line.params.strides, label)
+    sent = upload(window.base, passing=True)
+    size = sent.itemsize
+    sent.ptr += window.start * size
+    sent.shape = line.dims
+    sent.strides = tuple(stride * size for stride in line.params.strides)
+    return sent
+
+
+def _array_of(value: Any, dtype: DType, label: str) -> Array | DeviceArray:
     if isinstance(value, Node):
         if value.data is None:
             raise FeedError(
                 f"run: the feed of {label} is a tensor without a value; evaluate it first, or "
                 "compile it into this graph"
             )
-        return _of_dtype(on_host(value.data), dtype, label)
+        return _of_dtype(value.data, dtype, label)
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array_interface__"):
         return _of_dtype(np.asarray(value), dtype, label)
-    if hasattr(value, "__dlpack__"):
-        return _of_dtype(np.from_dlpack(value), dtype, label)
+    try:
+        if lives_on_cuda(value):
+            return _of_dtype(shared_array("run", value), dtype, label)
+        if hasattr(value, "__dlpack__"):
+            return _of_dtype(array_of_host("run", value), dtype, label)
+    except FeedError:
+        raise
+    except (SoftCudaError, ValueError, TypeError) as error:
+        raise FeedError(f"run: the feed of {label} cannot be read: {error}") from error
     try:
         loose = np.asarray(value)
         for number in loose.reshape(-1).tolist():
@@ -66,7 +102,7 @@ def _array_of(value: Any, dtype: DType, label: str) -> Array:
         ) from None
 
 
-def _of_dtype(array: Array, dtype: DType, label: str) -> Array:
+def _of_dtype(array: Array | DeviceArray, dtype: DType, label: str) -> Array | DeviceArray:
     try:
         stored = dtype_of_array(array.dtype)
     except SoftCudaError as error:
@@ -76,14 +112,17 @@ def _of_dtype(array: Array, dtype: DType, label: str) -> Array:
             f"run: the feed of {label} has dtype {array.dtype}; allowed is {dtype}; "
             f"convert it with .astype('{dtype.numpy}')"
         )
-    return array if array.dtype == dtype.numpy else array.astype(dtype.numpy)
+    if isinstance(array, np.ndarray) and array.dtype != dtype.numpy:
+        return array.astype(dtype.numpy)
+    return array
 
 
-def _copy_with_strides(array: Array, strides: Dims, label: str) -> Array:
-    """Return a copy of `array` with these strides [elements]."""
+def _window(array: Array, strides: Dims, label: str) -> _Window:
+    """Return `array`, or a copy of it, with these strides [elements]."""
     dims = array.shape
     if strides == contiguous_strides(dims):
-        return np.ascontiguousarray(array).reshape(dims)
+        dense = np.ascontiguousarray(array).reshape(dims)
+        return _Window(dense, 0, dense)
     order = sorted(range(len(dims)), key=lambda axis: -abs(strides[axis]))
     step = 1
     for axis in reversed(order):
@@ -100,4 +139,4 @@ def _copy_with_strides(array: Array, strides: Dims, label: str) -> Array:
         base[start:], dims, [s * array.itemsize for s in strides]
     )
     window[...] = array
-    return window
+    return _Window(base, start, window)

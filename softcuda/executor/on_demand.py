@@ -13,15 +13,33 @@ from softcuda.compiler.program import Program
 from softcuda.target import Target
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from softcuda.executor.devices import DeviceSession
     from softcuda.executor.memory import ProgramMemory
     from softcuda.executor.segments import DeviceSteps
+    from softcuda.pool.device import DeviceArray
 
-__all__ = ["compile_kernels", "cuda_target", "device_memory", "device_steps", "session"]
+    Array = np.ndarray[Any, Any]
+
+__all__ = [
+    "compile_kernels",
+    "cuda_interface",
+    "cuda_target",
+    "device_capsule",
+    "device_memory",
+    "device_steps",
+    "duplicate",
+    "session",
+    "shared_array",
+    "upload",
+    "write_array",
+]
 
 _DEVICES = "softcuda.executor.devices"
 _SEGMENTS = "softcuda.executor.segments"
 _MEMORY = "softcuda.driver.memory"
+_EXCHANGE = "softcuda.executor.exchange"
 
 
 def session(ordinal: int = 0) -> DeviceSession:
@@ -59,3 +77,44 @@ def compile_kernels(program: Program) -> None:
 def device_memory(on: DeviceSession, nbytes: int) -> Any:
     """Return fresh device memory."""
     return import_module(_MEMORY).DeviceMemory(on.context, nbytes)
+
+
+def shared_array(what: str, value: object) -> DeviceArray:
+    """Return a CUDA array of another library as a device array; see softcuda.executor.exchange."""
+    made: DeviceArray = import_module(_EXCHANGE).share(what, value)
+    return made
+
+
+def upload(array: Array, *, is_volatile: bool = False, passing: bool = False) -> DeviceArray:
+    """Return a dense copy of a host array on the device; see softcuda.executor.exchange."""
+    made: DeviceArray = import_module(_EXCHANGE).send(
+        array, is_volatile=is_volatile, passing=passing
+    )
+    return made
+
+
+def duplicate(array: DeviceArray, *, is_volatile: bool = False) -> DeviceArray:
+    """Return a copy of a device array; see softcuda.executor.exchange."""
+    made: DeviceArray = import_module(_EXCHANGE).copy_of(array, is_volatile=is_volatile)
+    return made
+
+
+def write_array(target: DeviceArray, value: Array | DeviceArray) -> None:
+    """Write values into a dense device array; see softcuda.executor.exchange."""
+    import_module(_EXCHANGE).overwrite(target, value)
+
+
+def device_capsule(
+    array: DeviceArray, stream: Any, *, versioned: bool, read_only: bool, copied: bool
+) -> object:
+    """Return a DLPack capsule of a device array; see softcuda.executor.exchange."""
+    made: object = import_module(_EXCHANGE).encapsulate(
+        array, stream, versioned=versioned, read_only=read_only, copied=copied
+    )
+    return made
+
+
+def cuda_interface(array: DeviceArray) -> dict[str, Any]:
+    """Return the CUDA array interface of a device array; see softcuda.executor.exchange."""
+    made: dict[str, Any] = import_module(_EXCHANGE).describe(array)
+    return made

@@ -49,6 +49,10 @@ def _references(slot: Slot) -> int:
     return sys.getrefcount(slot.array)
 
 
+def _is_exported(slot: Slot) -> bool:
+    return not isinstance(slot.array, np.ndarray) and bool(slot.array.is_exported)
+
+
 _IDLE = _references(host_slot((1,), np.dtype(np.uint8)))
 _EXACT = "t" not in getattr(sys, "abiflags", "")
 
@@ -70,9 +74,14 @@ class OutputRing:
         """Return a slot whose array nobody refers to: a kept one, else a new one."""
         slots = self._slots
         if _EXACT:
-            for slot in slots:
+            for place, slot in enumerate(slots):
                 if _references(slot) == _IDLE:
-                    return slot
+                    if not _is_exported(slot):
+                        return slot
+                    # Another library let go of it and may still read it in a stream of its own.
+                    # Giving the memory back waits for the device; writing it would not.
+                    del slots[place]
+                    break
         made = self._make(self._dims, self._dtype)
         if len(slots) >= _KEPT:
             slots.pop(0)

@@ -42,7 +42,7 @@ from softcuda.functions.creation import (
 from softcuda.functions.evaluation import evaluate, to
 from softcuda.functions.indexing import gather, one_hot, take, take_along_axis, tril, triu
 from softcuda.functions.joining import concat, pad, split, stack
-from softcuda.functions.leaves import asarray, input, tensor, variable
+from softcuda.functions.leaves import asarray, from_dlpack, input, tensor, variable
 from softcuda.functions.random import normal, uniform
 from softcuda.functions.reductions import (
     all,
@@ -153,6 +153,7 @@ __all__ = [
     "flip",
     "floor",
     "floor_divide",
+    "from_dlpack",
     "full",
     "full_like",
     "gather",

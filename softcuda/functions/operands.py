@@ -13,7 +13,7 @@ from softcuda.tensor.operands import as_node, operands
 __all__ = ["TensorLike", "as_tensor", "as_tensors"]
 
 TensorLike = Tensor | np.ndarray[Any, Any] | Sequence[Any] | float | np.generic | Any
-"""A Tensor, or a number, nested list, array or CPU tensor with DLPack, which becomes a leaf."""
+"""A Tensor, or a number, nested list, array or tensor with DLPack, which becomes a leaf."""
 
 
 def as_tensor(what: str, value: TensorLike) -> Tensor:

@@ -26,6 +26,7 @@ __all__ = [
     "Linspace",
     "Moment",
     "Norm",
+    "OnDevice",
     "OneHot",
     "Pad",
     "Params",
@@ -234,6 +235,12 @@ class LayerNorm(NamedTuple):
     eps: str
     has_weight: bool
     has_bias: bool
+
+
+class OnDevice(NamedTuple):
+    """The device that holds the values an input is fed; () stands for the host."""
+
+    device: str
 
 
 class Transfer(NamedTuple):

@@ -11,10 +11,11 @@ from softcuda.errors import ArgumentError
 from softcuda.graph.lines import Graph, GraphBuilder, LeafLayout, Line
 from softcuda.graph.node import Node, ancestors
 from softcuda.graph.op import OPS, Kind
+from softcuda.graph.params import OnDevice
 from softcuda.graph.philox import philox_blocks
 from softcuda.graph.shapes import contiguous_strides, numel
 
-__all__ = ["Traced", "trace"]
+__all__ = ["Traced", "on_device", "trace"]
 
 _NONE = OPS["none"]
 _ADD = OPS["add"]
@@ -61,7 +62,7 @@ def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -
         if node.data is not None or op.kind is Kind.LEAF:
             sources = ()
             if op.name != "constant":
-                params = LeafLayout(len(leaves), _leaf_strides(node), _device_type(node))
+                params = LeafLayout(len(leaves), _leaf_strides(node), on_device(node))
                 leaves.append(node)
                 if op.kind is not Kind.LEAF:
                     op = _NONE
@@ -90,9 +91,12 @@ def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -
     return Traced(graph, tuple(nodes), tuple(leaves))
 
 
-def _device_type(node: Node) -> str:
+def on_device(node: Node) -> str:
+    """Return the device type that owns a leaf's value, or the value that it will be fed."""
     device = node.device
-    return "cpu" if device is None else device.type
+    if device is not None:
+        return device.type
+    return str(node.params.device) if isinstance(node.params, OnDevice) else "cpu"
 
 
 def _leaf_strides(node: Node) -> tuple[int, ...]:

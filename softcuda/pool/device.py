@@ -68,6 +68,10 @@ class DeviceArray:
         dtype: NumPy dtype.
         ordinal: the device.
         owner: what keeps the memory alive.
+        is_volatile: whether its values change: a variable's, or memory shared with another
+            library; `host` then fetches them anew each time.
+        is_exported: whether another library was given its address, and may still use the memory
+            in a stream of its own when it lets go of it.
     """
 
     __slots__ = (
@@ -75,6 +79,8 @@ class DeviceArray:
         "_fetch",
         "_host",
         "dtype",
+        "is_exported",
+        "is_volatile",
         "ordinal",
         "owner",
         "ptr",
@@ -91,6 +97,8 @@ class DeviceArray:
         ordinal: int,
         owner: object,
         fetch: Callable[[DeviceArray], Array],
+        *,
+        is_volatile: bool = False,
     ) -> None:
         self.ptr = ptr
         self.shape = shape
@@ -98,6 +106,8 @@ class DeviceArray:
         self.dtype = dtype
         self.ordinal = ordinal
         self.owner = owner
+        self.is_volatile = is_volatile
+        self.is_exported = False
         self._fetch = fetch
         self._host: Array | None = None
 
@@ -128,12 +138,16 @@ class DeviceArray:
         return is_contiguous(self.shape, tuple(s // size for s in self.strides))
 
     def host(self) -> Array:
-        """Return the values on the host, copied there once; waits for the device.
+        """Return the values on the host; waits for the device.
+
+        They are copied there once, unless the array is volatile.
 
         Raises:
             DeviceLost: the device failed before.
             IndexOutOfRange, IntegerPowerError: a kernel of the run that made it met a bad value.
         """
+        if self.is_volatile:
+            return self._fetch(self)
         if self._host is None:
             self._host = self._fetch(self)
         return self._host

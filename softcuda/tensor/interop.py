@@ -42,6 +42,7 @@ _BUILT: Final = (
     "expand_dims",
     "eye",
     "flip",
+    "from_dlpack",
     "full_like",
     "linspace",
     "moveaxis",

@@ -10,7 +10,7 @@ from softcuda.errors import DTypeError, IntegerPowerError
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.graph.params import value_of
-from softcuda.tensor.values import array_of, is_number, refuse_kind
+from softcuda.tensor.values import is_number, leaf_data, refuse_kind
 
 __all__ = [
     "NumberCache",
@@ -28,6 +28,12 @@ N = TypeVar("N", bound=Node)
 
 _KIND: Final[dict[type, int]] = {bool: 0, int: 1, float: 2}
 _CONSTANT: Final = OPS["constant"]
+_PROTOCOLS: Final = (
+    "__array__",
+    "__array_interface__",
+    "__dlpack__",
+    "__cuda_array_interface__",
+)
 
 
 class NumberCache:
@@ -77,10 +83,8 @@ def partner(x: N, value: Any) -> N | None:
         dtype = weak_promote(x.dtype, number_dtype(value).kind)
         return x.number(check_number(value, dtype), dtype)
     refuse_kind("operand", value)
-    known = isinstance(value, (list, tuple, range)) or any(
-        hasattr(value, name) for name in ("__array__", "__array_interface__", "__dlpack__")
-    )
-    return x.leaf(array_of("operand", value)) if known else None
+    known = isinstance(value, (list, tuple, range)) or any(hasattr(value, p) for p in _PROTOCOLS)
+    return x.leaf(leaf_data("operand", value)) if known else None
 
 
 def as_node(cls: type[N], what: str, value: Any) -> N:
@@ -91,7 +95,7 @@ def as_node(cls: type[N], what: str, value: Any) -> N:
     """
     if isinstance(value, cls):
         return value
-    return cls.leaf(array_of(what, value))
+    return cls.leaf(leaf_data(what, value))
 
 
 def operands(cls: type[N], what: str, values: Sequence[Any]) -> tuple[N, ...]:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+import numpy as np
+
 from softcuda.dtype import DType
+from softcuda.executor.on_demand import duplicate
 from softcuda.graph.node import Node, ancestors, on_host
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, Params
@@ -96,9 +99,9 @@ def restored_leaf(
 
 def copied_variable(node: N) -> N:
     """Return a variable of the same name and value with a buffer of its own."""
-    return type(node)(
-        _VARIABLE, (), node.dims, node.dtype, (), on_host(node.data).copy(), node.name
-    )
+    data = node.data
+    data = data.copy() if isinstance(data, np.ndarray) else duplicate(data, is_volatile=True)
+    return type(node)(_VARIABLE, (), node.dims, node.dtype, (), data, node.name)
 
 
 def copied_graph(root: N, memo: dict[int, Any]) -> N:

@@ -10,19 +10,26 @@ import numpy as np
 
 from softcuda import running
 from softcuda.dtype import as_dtype
-from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, FeedError, ShapeError
+from softcuda.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    FeedError,
+    SoftCudaError,
+)
 from softcuda.graph.node import Node, on_host
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Dims, Transfer
 from softcuda.graph.shapes import numel
 from softcuda.tensor.elementwise import Elementwise
+from softcuda.tensor.exchange import Exchange, assign_value
 from softcuda.tensor.indexing import Indexing
 from softcuda.tensor.interop import OPERATOR_OF_UFUNC, refuse_numpy_function
 from softcuda.tensor.operators import Operators
 from softcuda.tensor.pickling import copied_graph, copied_variable, reduced
 from softcuda.tensor.reductions import Reductions
 from softcuda.tensor.shapes import Shapes
-from softcuda.tensor.values import array_of, converted, is_number
+from softcuda.tensor.values import converted
 
 __all__ = ["Tensor"]
 
@@ -33,7 +40,7 @@ _INPUT: Final = OPS["input"]
 _TRANSFER: Final = OPS["transfer"]
 
 
-class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
+class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Node):
     """One value of a lazy graph: nothing is computed before its value is asked for.
 
     Made by softcuda.tensor and the other functions, by operators and methods; never changed.
@@ -95,8 +102,9 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
             FeedError: it depends on an input, which has no value of its own.
         """
         data: Array = on_host(self.evaluate().data)
-        if self.op is _VARIABLE:
-            return data.copy()
+        if self.op is _VARIABLE and data is self.data:
+            data = data.copy()
+            return data
         view = data.view()
         view.flags.writeable = False
         return view
@@ -124,7 +132,7 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
         return self.numpy().tolist()
 
     def assign(self, value: Any) -> None:
-        """Give a variable a new value; what was evaluated before keeps the old one.
+        """Give a variable a new value, on its device; what was evaluated keeps the old one.
 
         Args:
             value: [shape of the variable], of its dtype; Python numbers and lists of them may
@@ -135,27 +143,7 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
             ShapeError: the value has another shape.
             DTypeError: the value has another dtype.
         """
-        if self.op is not _VARIABLE:
-            raise ArgumentTypeError(
-                f"assign: this tensor was made by {self.op.name} and never changes; allowed are "
-                "variables, made by softcuda.variable"
-            )
-        plain = is_number(value) or isinstance(value, (list, tuple, range))
-        array = value.numpy() if isinstance(value, Tensor) else array_of("assign", value)
-        if array.shape != self.dims:
-            raise ShapeError(
-                f"assign: the value has shape {list(array.shape)} and the variable "
-                f"{self.name or ''} {list(self.dims)}; both must be equal; broadcast it first"
-            )
-        if array.dtype != self.dtype.numpy:
-            own = type(self).leaf(array).dtype
-            if not plain or own.kind > self.dtype.kind:
-                raise DTypeError(
-                    f"assign: the value has dtype {own} and the variable {self.name or ''} "
-                    f"{self.dtype}; both must be equal; use astype first"
-                )
-            array = array_of("assign", value, self.dtype)
-        np.copyto(self.data, array)
+        assign_value(self, value)
 
     def _single(self, what: str) -> Any:
         if numel(self.dims) != 1:
@@ -207,8 +195,12 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Node):
             about = f"{about}, name={self.name!r}"
         if self.data is None:
             return f"Tensor({about})"
+        try:
+            held = on_host(self.data)
+        except SoftCudaError as error:
+            return f"Tensor({type(error).__name__}, {about})"
         with np.errstate(all="ignore"):
-            values = np.array2string(self.data, separator=", ", prefix="Tensor(", threshold=1000)
+            values = np.array2string(held, separator=", ", prefix="Tensor(", threshold=1000)
         return f"Tensor({values}, {about})"
 
     def __format__(self, spec: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -22,10 +22,24 @@ from softcuda.dtype import (
     weak_promote,
 )
 from softcuda.errors import ArgumentTypeError, DTypeError, NumberRangeError, ShapeError
+from softcuda.executor.on_demand import duplicate, shared_array
 from softcuda.graph.node import Node
 from softcuda.graph.shapes import check_dims
+from softcuda.interop.protocols import array_of_host, lives_on_cuda
 
-__all__ = ["array_of", "converted", "is_number", "plain_number", "refuse_kind", "whole_number"]
+if TYPE_CHECKING:
+    from softcuda.pool.device import DeviceArray
+
+__all__ = [
+    "array_of",
+    "converted",
+    "device_array_of",
+    "is_number",
+    "leaf_data",
+    "plain_number",
+    "refuse_kind",
+    "whole_number",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,10 +53,7 @@ _NUMBERS: Final = (
     ml_dtypes.bfloat16,
 )
 _NEW_BY_KIND: Final[dict[str, DType]] = {"b": bool_, "i": i64, "u": i64, "f": f32}
-_HOST_DLPACK: Final = (1, 3)  # kDLCPU, kDLCUDAHost of dlpack.h
-_ALLOWED: Final = (
-    "allowed are numbers, nested lists of them, NumPy arrays, and CPU tensors with DLPack"
-)
+_ALLOWED: Final = "allowed are numbers, nested lists of them, NumPy arrays, and tensors with DLPack"
 
 
 def is_number(value: object) -> bool:
@@ -119,6 +130,30 @@ def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool
     return array.copy() if copy else array
 
 
+def device_array_of(what: str, value: object) -> DeviceArray | None:
+    """Return a CUDA array of another library as a device array that shares its memory.
+
+    Returns:
+        None for everything else.
+
+    Raises:
+        NoDeviceError: CUDA cannot be used here.
+        ArgumentTypeError, ExchangeError, DTypeError, ShapeError: it cannot be shared.
+    """
+    return shared_array(what, value) if lives_on_cuda(value) else None
+
+
+def leaf_data(what: str, value: object) -> Any:
+    """Return a copy of a value as a leaf's data: on its device for an array of another library.
+
+    Raises:
+        DTypeError, ShapeError, NumberRangeError, ArgumentTypeError: as `array_of`.
+        ExchangeError, NoDeviceError: as `device_array_of`.
+    """
+    shared = device_array_of(what, value)
+    return array_of(what, value) if shared is None else duplicate(shared)
+
+
 def _splits_elements(array: Array) -> bool:
     return any(stride % array.itemsize for stride in array.strides)
 
@@ -140,19 +175,7 @@ def _of_foreign(what: str, value: object) -> Array:
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        kind, index = value.__dlpack_device__()
-        if int(kind) not in _HOST_DLPACK:
-            raise ArgumentTypeError(
-                f"{what}: the {type(value).__name__} lives on device (type {int(kind)}, index "
-                f"{index}) of DLPack; allowed is host memory; move it to the CPU first"
-            )
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise ArgumentTypeError(
-                f"{what}: the {type(value).__name__} cannot be read by DLPack: {error}; "
-                "detach it, or convert it to a NumPy array first"
-            ) from error
+        return array_of_host(what, value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)
     try:

@@ -25,7 +25,7 @@ class Limits(NamedTuple):
         blocks: resident at once.
         shared_kib: shared memory of all blocks [KiB].
         reserved_bytes: shared memory that the system takes of every block [bytes].
-        barriers: named barriers of all blocks.
+        barriers: named barriers of all blocks; 0 where they never are what runs out.
     """
 
     warps: int
@@ -49,11 +49,11 @@ class Limits(NamedTuple):
 # and units: cuda_occupancy.h of the CUDA runtime.
 LIMITS: Final[Mapping[int, Limits]] = MappingProxyType(
     {
-        75: Limits(32, 16, 64, 0, 32),
-        80: Limits(64, 32, 164, 1024, 64),
-        86: Limits(48, 16, 100, 1024, 16),
-        87: Limits(48, 16, 164, 1024, 16),
-        89: Limits(48, 24, 100, 1024, 24),
+        75: Limits(32, 16, 64, 0, 0),
+        80: Limits(64, 32, 164, 1024, 0),
+        86: Limits(48, 16, 100, 1024, 0),
+        87: Limits(48, 16, 164, 1024, 0),
+        89: Limits(48, 24, 100, 1024, 0),
         90: Limits(64, 32, 228, 1024, 64),
         100: Limits(64, 32, 228, 1024, 64),
         103: Limits(64, 32, 228, 1024, 32),
@@ -116,8 +116,9 @@ def occupancy(
         "blocks": limits.blocks,
         "registers": _by_registers(resources.registers, block_warps),
         "shared memory": _by_shared(limits, shared),
-        "barriers": limits.barriers // max(resources.barriers, 1),
     }
+    if limits.barriers and resources.barriers:
+        room["barriers"] = limits.barriers // resources.barriers
     limited_by = min(room, key=lambda name: room[name])
     blocks = room[limited_by]
     warps = blocks * block_warps

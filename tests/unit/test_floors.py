@@ -19,6 +19,7 @@ FLOORS = (
     ("profile", "pool", "loader", "autograd"),
     ("backends",),
     ("compiler",),
+    ("interop",),
     ("executor",),
     ("running", "cache"),
     ("tensor",),

@@ -142,10 +142,7 @@ def padded_rank(rank: int) -> int:
         >>> padded_rank(0), padded_rank(5), padded_rank(64)
         (1, 6, 64)
     """
-    for allowed in RANKS:
-        if rank <= allowed:
-            return allowed
-    raise AssertionError(f"tensors have at most 64 axes, not {rank}")
+    return next(allowed for allowed in RANKS if rank <= allowed)
 
 
 def pack_axes(axes: Axes, rank: int, operands: Sequence[int], wide: bool) -> bytes:

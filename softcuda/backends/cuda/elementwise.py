@@ -52,7 +52,7 @@ from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
 
-__all__ = ["THREADS", "Shape", "chain_launches", "chain_spec", "prepare_chain"]
+__all__ = ["Variant", "chain_launches", "chain_spec", "prepare_chain"]
 
 THREADS: Final = 256
 PARAMETER_BYTES: Final = 4096
@@ -70,7 +70,7 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Variant:
     """What is compiled for a chain.
 
     Attributes:
@@ -123,15 +123,19 @@ def chain_launches(unit: Unit) -> tuple[tuple[KernelLaunch, ...], int]:
     while last is None:
         number = _bulkiest(sources, dims)
         source = sources[number]
-        copy = Micro(OPS["copy"], (0,), dims, source.dtype, ())
-        launch = _launch((copy,), [source], dims, scratch(used))
-        if launch is None:
-            raise AssertionError("the axes of one operand always fit a kernel's parameters")
-        launches.append(launch)
+        launches.append(_copy(source, dims, scratch(used)))
         sources[number] = replace(source, argument=scratch(used), strides=contiguous_strides(dims))
         used += -(-numel(dims) * source.dtype.itemsize // ALIGNMENT) * ALIGNMENT
         last = _launch(unit.chain, sources, dims, write())
     return (*launches, last), used
+
+
+def _copy(source: _Source, dims: Dims, out: Argument) -> KernelLaunch:
+    chain = (Micro(OPS["copy"], (0,), dims, source.dtype, ()),)
+    launch = _launch(chain, [source], dims, out)
+    if launch is None:
+        raise AssertionError("the axes of one operand always fit a kernel's parameters")
+    return launch
 
 
 def _bulkiest(sources: Sequence[_Source], dims: Dims) -> int:
@@ -158,7 +162,7 @@ def _launch(
     pointers = [s.argument for s in sources]
     flat = dense_layouts(axes, count)
     if flat:
-        spec = chain_spec(chain, dtypes, Shape(flat, tile))
+        spec = chain_spec(chain, dtypes, Variant(flat, tile))
         return _launched(spec, axes.numel, (out, i64(axes.numel), told, *pointers))
     layouts, width = strided_layouts(axes, count, tile.width)
     vectors = in_vectors(axes, width)
@@ -169,7 +173,7 @@ def _launch(
     arguments = (out, total, packed(pack_axes(vectors, rank, strided, wide)), told, *pointers)
     if _parameter_bytes(arguments) > PARAMETER_BYTES:
         return None
-    spec = chain_spec(chain, dtypes, Shape(layouts, Tile(width, tile.unroll), rank, wide))
+    spec = chain_spec(chain, dtypes, Variant(layouts, Tile(width, tile.unroll), rank, wide))
     return _launched(spec, axes.numel, arguments)
 
 
@@ -183,7 +187,7 @@ def _parameter_bytes(arguments: Sequence[Argument]) -> int:
     return sum(len(a.value) + 8 if isinstance(a.value, bytes) else 8 for a in arguments)
 
 
-def chain_spec(chain: Sequence[Micro], dtypes: Sequence[DType], shape: Shape) -> KernelSpec:
+def chain_spec(chain: Sequence[Micro], dtypes: Sequence[DType], shape: Variant) -> KernelSpec:
     """Return the kernel of a chain: its generated header and the variant of elementwise.cu."""
     header = chain_header(emit(chain, dtypes))
     operands = [f"{lies.value}<{d.name}>" for lies, d in zip(shape.layouts, dtypes, strict=True)]

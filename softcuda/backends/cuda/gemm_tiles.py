@@ -83,7 +83,7 @@ GEMM_TILES: Final[Mapping[DType, tuple[GemmTile, ...]]] = MappingProxyType(
             GemmTile(32, 32, 32, 4, 4, 8, 0.35, 0.08),
         ),
         f64: (
-            GemmTile(128, 64, 8, 8, 8, 2, 0.80, 0.55),
+            GemmTile(64, 64, 8, 4, 8, 3, 0.75, 0.40),
             GemmTile(32, 32, 16, 4, 4, 8, 0.40, 0.10),
         ),
         f16: _HALF,
@@ -109,9 +109,7 @@ class GemmVariant(NamedTuple):
     k_chunk: int
 
 
-def gemm_cycles(
-    size: GemmSize, variant: GemmVariant, multiprocessors: int, itemsize: int
-) -> float:
+def gemm_cycles(size: GemmSize, variant: GemmVariant, multiprocessors: int, itemsize: int) -> float:
     """Return the cycles that a product is expected to take: the rule of this module.
 
     Args:

@@ -118,9 +118,7 @@ def _linspace(out: Operand, params: Linspace, target: Target) -> KernelLaunch:
         i32(is_weighed),
         i32(params.endpoint and count > 1),
     )
-    return _launch(
-        _SPECS["linspace", out.dtype.name], count, each_block(False), target, arguments
-    )
+    return _launch(_SPECS["linspace", out.dtype.name], count, each_block(False), target, arguments)
 
 
 def _eye(out: Operand, params: Eye, target: Target) -> KernelLaunch:

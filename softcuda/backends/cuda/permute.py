@@ -1,39 +1,33 @@
-"""Launches of permuted copies: the method that fits the strides, its tiles, packed for the kernel.
-
-The structs are those of kernels/permute.cu.
-"""
+"""Launches of permuted copies: the method that fits the strides, and its tiles."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from softcuda.backends.cuda.axes import MAX_INDEX, fuse_axes
-from softcuda.backends.cuda.tiles import TILE_AXES, Method, MovedAxis, TiledCopy, tile_copy
-from softcuda.backends.cuda.walks import INDICES, SIZED, sized_dtypes
-from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, write
+from softcuda.backends.cuda.tile_orders import packed_tiling
+from softcuda.backends.cuda.tiles import Method, MovedAxis, TiledCopy, tile_copy
+from softcuda.backends.cuda.walks import DTYPE_CODES, INDICES, SIZED, sized_dtypes
+from softcuda.backends.launches import Argument, KernelLaunch, i32, i64, packed, write
+from softcuda.dtype import DTYPES, DType
 from softcuda.errors import BackendError
 from softcuda.graph.params import Dims
-from softcuda.kernelspec import KernelSpec, fast_divisor
+from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["PERMUTE_KERNELS", "copy_launch"]
+__all__ = ["PERMUTE_KERNELS", "Side", "cast_launch", "copy_launch"]
 
 THREADS: Final = 256
-GRID_AXES: Final = 64
 
-_BLOCKS_EACH: Final = 4  # blocks of a multiprocessor
+_BLOCKS_EACH: Final = 8  # blocks of a multiprocessor: H200, the HPTT list, 2026-12
 _MULTIPROCESSORS: Final = 128  # where the target does not say
 _BYTES: Final = dict(zip(SIZED, (1, 2, 4, 8), strict=True))
-_ITEMS: Final = {"u8": 16, "u16": 16, "u32": 16, "u64": 16}  # accesses a thread of single elements
+_ITEMS: Final = {"u8": 16, "u16": 16, "u32": 16, "u64": 8}  # accesses a thread of single elements
 _WIDE_ITEMS: Final = 8  # the same where offsets are 64 bits or accesses 16 bytes
 _BLOCK: Final = {"u8": 4, "u16": 4, "u32": 4, "u64": 2}
 _BLOCK_ITEMS: Final = {"u8": 4, "u16": 4, "u32": 2, "u64": 4}
-_NO_PAD: Final = 31
-_PADS: Final = (3, 4, 5, 6, 7, 8, _NO_PAD)
 
 
 class _Kind(NamedTuple):
@@ -76,7 +70,19 @@ _ROWS: Final = {
     for is_direct in (False, True)
     if kind.block == 1 or not is_direct
 }
-PERMUTE_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(_ROWS.values())
+_CASTS: Final = {
+    name: KernelSpec(
+        "permute_cast",
+        name,
+        "permute.cu",
+        f"permute_cast<{name}, {_WIDE_ITEMS}>",
+        (name,),
+        THREADS,
+        tile=(THREADS * _WIDE_ITEMS,),
+    )
+    for name in DTYPES
+}
+PERMUTE_KERNELS: Final[tuple[KernelSpec, ...]] = (*_ROWS.values(), *_CASTS.values())
 
 
 class Side(NamedTuple):
@@ -120,7 +126,41 @@ def copy_launch(
         break
     else:
         raise BackendError(f"a copy of extents {list(dims)} fits no method of cuda_permute")
-    return _launch(kind, tiled, source, made.offset, target)
+    arguments = (write(), source, i64(made.offset))
+    return _launch(_ROWS[kind, tiled.is_direct], kind, tiled, arguments, target)
+
+
+def cast_launch(
+    dims: Dims,
+    source: Argument,
+    given: Dims,
+    made: Side,
+    dtypes: tuple[DType, DType],
+    target: Target,
+) -> KernelLaunch:
+    """Return the launch that converts a strided view into a part of the step's output.
+
+    Args:
+        dims: extents, none of them 0.
+        source: the pointer to the first element that is read.
+        given: the strides of what is read [elements].
+        made: the strides of what is written, and the offset of its first element in the output.
+        dtypes: of what is read, and of what is written.
+        target: its multiprocessors decide on the number of blocks.
+
+    Raises:
+        BackendError: the copy has more tiles than a grid can count.
+    """
+    have, want = dtypes
+    itemsize = max(have.itemsize, want.itemsize)
+    accesses = THREADS * _WIDE_ITEMS
+    axes = _moved_axes(dims, given, made.strides)
+    tiled = tile_copy(axes, itemsize, Method(1, 1, accesses, accesses))
+    if tiled is None:
+        raise BackendError(f"a cast of extents {list(dims)} fits no method of cuda_permute")
+    kind = _Kind(f"u{8 * want.itemsize}", 1, 1, _WIDE_ITEMS, True)
+    arguments = (write(), source, i64(made.offset), i32(DTYPE_CODES[have]))
+    return _launch(_CASTS[want.name], kind, tiled, arguments, target)
 
 
 def _moved_axes(dims: Dims, given: Dims, made: Dims) -> tuple[MovedAxis, ...]:
@@ -140,130 +180,20 @@ def _needs_wide(tiled: TiledCopy) -> bool:
 
 
 def _launch(
-    kind: _Kind, tiled: TiledCopy, source: Argument, first: int, target: Target
+    spec: KernelSpec,
+    kind: _Kind,
+    tiled: TiledCopy,
+    arguments: tuple[Argument, ...],
+    target: Target,
 ) -> KernelLaunch:
-    spec = _ROWS[kind, tiled.is_direct]
-    count = 1
-    for tiles in tiled.counts:
-        count *= tiles
+    count = math.prod(tiled.counts)
     if count > MAX_INDEX:
         raise BackendError(
             f"a copy in {count} tiles is beyond what cuda_permute counts; allowed are {MAX_INDEX}"
         )
     most = (target.multiprocessors or _MULTIPROCESSORS) * _BLOCKS_EACH
     blocks = -(-count // -(-count // most))
-    arguments = (write(), source, i64(first), packed(_packed(kind, tiled, count)))
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1))
-
-
-# ---- digits -------------------------------------------------------------------------------------
-
-
-class _Digit(NamedTuple):
-    """An axis of a tile, or a part of one, as `Digit` of permute.cu; `axis` may be partial."""
-
-    axis: int
-    extent: int
-    place: int
-    step_in: int
-    step_out: int
-    valid: int  # values in the last tile along the axis
-
-
-def _digits(tiled: TiledCopy, plane: int) -> tuple[list[_Digit], list[_Digit]]:
-    """Return the order in which the tile is read, and that in which it is written."""
-    block, read, place = tiled.block, [], 1
-    for axis in tiled.order(of_input=not tiled.is_direct):
-        by = block if axis in (0, tiled.inner) else 1
-        read.append(_digit(tiled, axis, by, place))
-        place *= read[-1].extent
-    places = {digit.axis: digit.place for digit in read}
-    written = []
-    for axis in tiled.order(of_input=False):
-        if block > 1 and axis == tiled.inner:
-            moved = tiled.axes[axis]
-            column = _Digit(-1, block, plane, moved.step_in, moved.step_out, block)
-            written.append(column)
-        by = block if axis in (0, tiled.inner) else 1
-        written.append(_digit(tiled, axis, by, places[axis]))
-    return read, written
-
-
-def _digit(tiled: TiledCopy, axis: int, by: int, place: int) -> _Digit:
-    moved, part = tiled.axes[axis], tiled.parts[axis]
-    last = moved.extent - (tiled.counts[axis] - 1) * part
-    return _Digit(axis, part // by, place, moved.step_in * by, moved.step_out * by, last // by)
-
-
-def _best_pad(read: Sequence[_Digit], written: Sequence[_Digit], size: int) -> int:
-    """Return the padding (one access every 2^pad) with the fewest bank conflicts in writing.
-
-    Args:
-        read: the order of the tile in shared memory.
-        written: the order in which warps read it back.
-        size: bytes an access.
-    """
-    lanes = min(32, 128 // size)  # of one pass over the banks
-    count = 1
-    for digit in written:
-        count *= digit.extent
-    rest = np.arange(min(count, 16 * lanes) // lanes * lanes or min(count, lanes))
-    places = np.zeros_like(rest)
-    for digit in written:
-        places += rest % digit.extent * digit.place
-        rest = rest // digit.extent
-    passes = places.reshape(-1, min(lanes, len(places)))
-    costs = []
-    for pad in _PADS:
-        words = (passes + (passes >> pad)) * size // 4
-        costs.append(sum(_conflicts(row, max(size // 4, 1)) for row in words))
-    return _PADS[int(np.argmin(costs))]
-
-
-def _conflicts(words: np.ndarray[tuple[int], np.dtype[np.int64]], each: int) -> int:
-    """Return the accesses of the busiest bank, for lanes that take `each` words."""
-    groups = 32 // each
-    distinct = np.unique(words // each)
-    return int(np.bincount(distinct % groups, minlength=1).max())
-
-
-# ---- bytes --------------------------------------------------------------------------------------
-
-
-def _packed(kind: _Kind, tiled: TiledCopy, count: int) -> bytes:
-    """Return the bytes of `Tiling<OFFSET>`."""
-    read, written = _digits(tiled, THREADS * kind.items)
-    partial = [k for k, (a, p) in enumerate(zip(tiled.axes, tiled.parts, strict=True)) if p > 1]
-    partial = [k for k in partial if tiled.counts[k] > 1]
-    grid = [k for k, tiles in enumerate(tiled.counts) if tiles > 1]
-    grid.sort(key=lambda k: k not in partial)
-    pad = _NO_PAD
-    if not tiled.is_direct:
-        pad = _best_pad(read, written, kind.width * kind.block * _BYTES[kind.size])
-    parts = [_order(read, partial, kind.is_wide), _order(written, partial, kind.is_wide)]
-    for steps in (0, 1):
-        moves = [tiled.parts[k] * tiled.axes[k][1 + steps] for k in grid]
-        parts.append(struct.pack(f"<{GRID_AXES}q", *moves, *[0] * (GRID_AXES - len(grid))))
-    parts.append(struct.pack("<q", tiled.axes[0].step_in))
-    tiles = [tiled.counts[k] for k in grid] + [1] * (GRID_AXES - len(grid))
-    parts += [struct.pack("<3I", *fast_divisor(number)) for number in tiles]
-    places = [grid.index(k) if k in grid else -1 for k in (*partial, -1, -1)[:2]]
-    parts.append(struct.pack("<5i", len(grid), *places, count, pad))
-    data = b"".join(parts)
-    return data + bytes(-len(data) % 8)
-
-
-def _order(digits: Sequence[_Digit], partial: Sequence[int], is_wide: bool) -> bytes:
-    """Return the bytes of `Order<OFFSET>`."""
-    shape = "<3Ii2q" if is_wide else "<3I3i"
-    filled = [*digits, *[_Digit(-1, 1, 0, 0, 0, 1)] * (TILE_AXES - len(digits))]
-    rows = [
-        struct.pack(shape, *fast_divisor(d.extent), d.place, d.step_in, d.step_out) for d in filled
-    ]
-    axes = [digit.axis for digit in digits]
-    count = 1
-    for digit in digits:
-        count *= digit.extent
-    places = [axes.index(k) if k in axes else -1 for k in (*partial, -1, -1)[:2]]
-    edges = [digits[k].valid if k >= 0 else 0 for k in places]
-    return b"".join(rows) + struct.pack("<6i", len(digits), count, *places, *edges)
+    access = kind.width * kind.block * _BYTES[kind.size]
+    data = packed_tiling(tiled, THREADS * kind.items, access, kind.is_wide)
+    given = (*arguments, packed(data))
+    return KernelLaunch(spec, (blocks, 1, 1), given, (THREADS, 1, 1))

@@ -98,9 +98,9 @@ def tile_copy(axes: Sequence[MovedAxis], itemsize: int, method: Method) -> Tiled
         return _best_tile(axes, inner, False, itemsize, method)
     run_bytes = axes[0].extent * method.width * itemsize
     order = _by_input(axes, range(len(axes)))
-    if inner == 0 and len(axes) > 2 and order[0] == 0 and order[1] != 1 and run_bytes < _RUN:
-        if abs(axes[order[1]].step_in) * itemsize < _RUN * 2:
-            return _best_tile(axes, order[1], True, itemsize, method)
+    has_two_leads = inner == 0 and len(axes) > 2 and order[1] != 1
+    if has_two_leads and run_bytes < _RUN and abs(axes[order[1]].step_in) * itemsize < 2 * _RUN:
+        return _best_tile(axes, order[1], True, itemsize, method)
     return _direct(axes, method.run_capacity)
 
 
@@ -135,8 +135,8 @@ def _folded(axes: Sequence[MovedAxis], width: int) -> list[MovedAxis]:
 def _balanced(extent: int, most: int, block: int = 1) -> int:
     """Return a part of at most `most` that cuts an extent into equal parts, a multiple of block."""
     most = max(min(most, extent) // block * block, block)
-    count = -(-extent // most)
-    return -(--(-extent // count) // block) * block
+    part = -(-extent // -(-extent // most))
+    return -(-part // block) * block
 
 
 def _direct(axes: Sequence[MovedAxis], capacity: int) -> TiledCopy:
@@ -230,9 +230,9 @@ def _score(
 ) -> float:
     """Return the share of moved bytes that count, lowered where tiles are small."""
     read, written = tile.run(by_input) * unit, tile.run(by_output) * unit
-    covered = math.prod(
+    covered: float = math.prod(
         tile.axes[k].extent / (-(-tile.axes[k].extent // part) * part)
         for k, part in tile.parts.items()
     )
     runs = read / (read + _SECTOR) * written / (written + _SECTOR)
-    return covered * runs * (tile.volume / capacity) ** 0.25
+    return covered * runs * math.sqrt(math.sqrt(tile.volume / capacity))

@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from softcuda.backends.host.movement import scalar_of
-from softcuda.dtype import DType
+from softcuda.dtype import DTYPES, DType
 from softcuda.graph.params import Dims
 from softcuda.kernelspec import KernelSpec, fast_divisor
 from softcuda.target import Target
 
 __all__ = [
+    "DTYPE_CODES",
     "INDICES",
     "SIZED",
     "THREADS",
@@ -35,6 +36,9 @@ THREADS: Final = 256
 SIZED: Final = ("u8", "u16", "u32", "u64")  # element types of kernels that only move bits
 INDICES: Final = ("i32", "i64")
 MAX_RANK: Final = 64
+
+# As convert_from of converting.cuh numbers them.
+DTYPE_CODES: Final = {dtype: code for code, dtype in enumerate(DTYPES.values())}
 
 _BLOCKS_EACH: Final = 32  # blocks a multiprocessor of a grid-stride loop
 _MULTIPROCESSORS: Final = 128  # where the target does not say

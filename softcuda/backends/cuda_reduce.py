@@ -1,0 +1,56 @@
+"""cuda_reduce: reductions with the elementwise ops around them, running sums, whole composites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from softcuda.backends.cuda.reduce import reduce_steps
+from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS
+from softcuda.backends.steps import Step, Unit, Verdict
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+from softcuda.kernelspec import KernelSpec
+from softcuda.target import Target
+
+__all__ = [
+    "BACKEND_ID",
+    "DEVICE",
+    "EPILOGUES",
+    "FUSES",
+    "KERNELS",
+    "absorbs",
+    "prepare",
+    "supports",
+]
+
+BACKEND_ID: Final = "cuda_reduce"
+DEVICE: Final = "cuda"
+FUSES: Final = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
+EPILOGUES: Final = frozenset({Kind.REDUCTION})
+KERNELS: Final[tuple[KernelSpec, ...]] = (*REDUCE_KERNELS,)
+
+_KINDS: Final = frozenset({Kind.REDUCTION, Kind.SCAN, Kind.COMPOSITE})
+
+
+def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the line is a reduction, a running sum or a composite; all dtypes are."""
+    if line.op.kind in _KINDS:
+        return Verdict(True)
+    return Verdict(
+        False,
+        f"{line.op.name} is a {line.op.kind.value}; cuda_reduce computes reductions, cumsum, "
+        "softmax, log_softmax and layer_norm, and elementwise ops only around a reduction",
+    )
+
+
+def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the line can run around a reduction: elementwise ops can."""
+    if line.op.kind is Kind.ELEMENTWISE:
+        return Verdict(True)
+    return supports(line, operands, target)
+
+
+def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
+    """Return the one step that computes the unit."""
+    return reduce_steps(BACKEND_ID, unit, target)

@@ -1,0 +1,147 @@
+"""Blocks: arrays of other libraries, whatever protocol described them, and host arrays of them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softcuda.errors import DTypeError, ExchangeError, ShapeError
+from softcuda.graph.params import Dims
+from softcuda.graph.shapes import check_dims, contiguous_strides, numel
+from softcuda.interop.structs import DeviceType
+
+__all__ = ["Block", "Held", "array_at", "checked_layout", "host_array"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An array somewhere in memory.
+
+    Attributes:
+        ptr: address of the first logical element; 0 where there is none.
+        dims: extents.
+        strides: in elements; where the extent is at most 1 they are row-major.
+        dtype: NumPy dtype.
+        device: the kind of memory.
+        ordinal: the device.
+        is_read_only: whether its owner forbids writing.
+        owner: what keeps the memory alive.
+    """
+
+    ptr: int
+    dims: Dims
+    strides: Dims
+    dtype: np.dtype[Any]
+    device: DeviceType
+    ordinal: int
+    is_read_only: bool
+    owner: object
+
+
+def checked_layout(what: str, dims: Dims, strides: Dims | None) -> tuple[Dims, Dims]:
+    """Return extents and strides [elements]; strides of extents up to 1 become row-major.
+
+    Args:
+        what: who asks, first word of the errors.
+        dims: extents.
+        strides: in elements; None for row-major.
+
+    Raises:
+        ShapeError: a negative extent, more than 64 axes, or not as many strides as extents.
+    """
+    dims = check_dims(what, dims)
+    row_major = contiguous_strides(dims)
+    if strides is None or not numel(dims):
+        return dims, row_major
+    if len(strides) != len(dims):
+        raise ShapeError(
+            f"{what}: {len(strides)} strides were given for {len(dims)} extents; allowed are as "
+            "many, or none for row-major order"
+        )
+    layout = zip(dims, strides, row_major, strict=True)
+    return dims, tuple(dense if extent <= 1 else given for extent, given, dense in layout)
+
+
+class Held:
+    """Holds what another library lent, and gives it back when nobody holds this any more.
+
+    Args:
+        settle: called before it is given back, once: waits for whoever may still use it.
+        give_back: called then, once, with `argument`, which is kept alive until then.
+        argument: what `give_back` takes.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(
+        self,
+        settle: Callable[[], object],
+        give_back: Callable[[Any], object],
+        argument: object,
+    ) -> None:
+        weakref.finalize(self, _give_back, settle, give_back, argument).atexit = False
+
+
+def _give_back(
+    settle: Callable[[], object], give_back: Callable[[Any], object], argument: object
+) -> None:
+    try:
+        settle()
+    finally:
+        give_back(argument)
+
+
+class _Memory:
+    """An address for NumPy to make an array of; keeps the owner of the memory alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, owner: object, interface: dict[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+def array_at(block: Block) -> Array:
+    """Return a block as an array of unsigned integers of the same size.
+
+    It is never read or written here: the memory need not be the host's.
+    """
+    size = block.dtype.itemsize
+    interface = {
+        "version": 3,
+        "shape": block.dims,
+        "typestr": np.dtype(f"u{size}").str,
+        "data": (block.ptr, block.is_read_only),
+        "strides": tuple(stride * size for stride in block.strides),
+    }
+    return np.asarray(_Memory(block.owner, interface))
+
+
+def host_array(block: Block) -> Array:
+    """Return a block of host memory as an array that shares it, read-only where the block is.
+
+    Raises:
+        DTypeError: NumPy cannot view elements of this dtype.
+        ExchangeError: there are elements and the address is 0.
+    """
+    if block.device not in (DeviceType.CPU, DeviceType.CUDA_HOST):
+        raise ExchangeError(f"a block of {block.device.name} memory is no host memory")
+    if not numel(block.dims):
+        return np.empty(block.dims, block.dtype)
+    if not block.ptr:
+        raise ExchangeError(
+            f"an array of shape {list(block.dims)} was given with address 0; allowed is that of "
+            "its first element"
+        )
+    try:
+        return array_at(block).view(block.dtype)
+    except TypeError as error:
+        raise DTypeError(
+            f"an array of {block.dtype} cannot be viewed on the host: {error}"
+        ) from None

@@ -1,0 +1,160 @@
+"""Every kernel of every backend for every architecture, and a generated chain of every dtype.
+
+A kernel compiles to one entry point without spills beyond what its row states, fits a
+multiprocessor, and takes its time; the whole matrix takes 5 minutes of two processors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import softcuda as sc
+from softcuda.compiler.compile import compile_graph
+from softcuda.compiler.settings import Settings
+from softcuda.dtype import DTYPES
+from softcuda.graph.trace import trace
+from softcuda.kernelspec import KernelSpec
+from softcuda.knobs import thread_count
+from softcuda.nvrtc.compiler import compile_unit
+from softcuda.nvrtc.parallel import run_all
+from softcuda.nvrtc.resources import entry_names
+from softcuda.nvrtc.unit import Cubin, Image
+from softcuda.profile.resolve import default_profile, read
+from softcuda.target import Target
+from softcuda.tools.inspect_occupancy import occupancy
+from softcuda.tools.inspect_rows import cuda_backends
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+UNIT_SECONDS = 10.0  # of a processor's time; 3.5 measured
+MATRIX_SECONDS = 2 * 300.0  # of a processor's time: 5 minutes of two
+MAX_REGISTERS = 255
+H200 = Path(__file__).parents[2] / "configs" / "nvidia-h200.soft"
+
+FAMILIES = {
+    f"{backend_id}.{family}": tuple(spec for spec in specs if spec.family == family)
+    for backend_id, specs in cuda_backends().items()
+    for family in dict.fromkeys(spec.family for spec in specs)
+}
+
+
+class Built(NamedTuple):
+    """A compiled kernel, and the processor time that took [seconds]."""
+
+    spec: KernelSpec
+    cubin: Cubin
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def spent() -> dict[str, float]:
+    """What the tests of this module spent compiling [seconds of a processor]."""
+    return {}
+
+
+def build(specs: Sequence[KernelSpec], arch: str) -> list[Built]:
+    """Compile kernels in parallel; the first failure is raised."""
+
+    def one(spec: KernelSpec) -> Built:
+        begin = time.thread_time()
+        return Built(spec, compile_unit(spec.unit, arch), time.thread_time() - begin)
+
+    built = []
+    for outcome in run_all(one, specs, thread_count()):
+        if isinstance(outcome, Exception):
+            raise outcome
+        built.append(outcome)
+    return built
+
+
+def faults(built: Built, arch: str) -> list[str]:
+    """Return what is wrong with a kernel."""
+    spec, made = built.spec, built.cubin
+    found, said = made.resources, []
+    if (made.kind, made.arch) != (Image.CUBIN, arch) or found is None:
+        return [f"it is {made.kind.value} of {made.arch}"]
+    if entry_names(made.log) != (made.name,):
+        said.append(f"its entry points are {entry_names(made.log)}")
+    spilled = max(found.spill_store_bytes, found.spill_load_bytes)
+    if spilled > spec.spill_bytes:
+        said.append(f"it spills {spilled} bytes a thread; its row allows {spec.spill_bytes}")
+    fits = occupancy(arch, found, spec.threads, spec.shared_bytes)
+    if found.registers > MAX_REGISTERS or fits is None or fits.blocks < 1:
+        said.append(f"a block of {spec.threads} threads does not fit: {found}, {fits}")
+    if built.seconds > UNIT_SECONDS:
+        said.append(f"it took {built.seconds:.1f} s")
+    return said
+
+
+def check(specs: Sequence[KernelSpec], arch: str) -> float:
+    """Compile kernels and check all of them; return the processor time [seconds]."""
+    built = build([spec for spec in specs if not spec.refusal(arch)], arch)
+    wrong = {str(one.spec): said for one in built if (said := faults(one, arch))}
+    assert not wrong, f"for {arch}"
+    return sum(one.seconds for one in built)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_row(family: str, arch: str, spent: dict[str, float]) -> None:
+    spent[f"{family} {arch}"] = check(FAMILIES[family], arch)
+
+
+def test_no_row_is_for_no_architecture() -> None:
+    for specs in FAMILIES.values():
+        for spec in specs:
+            assert any(not spec.refusal(arch) for arch in ARCHITECTURES), spec
+
+
+def generated(outputs: list[sc.Tensor], arch: str) -> list[KernelSpec]:
+    """Return the kernels of a graph on the CUDA backends, those with generated headers."""
+    target = Target("cuda", arch, 132, 227, 60)
+    settings = Settings(read(H200), default_profile(), target)
+    program = compile_graph(trace(outputs).graph, settings)
+    specs = [launch.spec for step in program.steps for launch in step.launches]
+    assert specs
+    return list(dict.fromkeys(spec for spec in specs if spec.headers))
+
+
+def chain(dtype: sc.DType) -> sc.Tensor:
+    """Return a chain of a dtype: a dense, a transposed, a broadcast operand and a number."""
+    x, y = sc.input((64, 48), dtype), sc.permute_dims(sc.input((48, 64), dtype), (1, 0))
+    bias = sc.input((48,), dtype)
+    if dtype is sc.bool_:
+        return sc.where(sc.logical_and(x, y), bias, sc.logical_not(x))
+    if dtype.is_float:
+        return sc.where(x > y, sc.tanh(x * y + bias), sc.exp(x - 1.0) / y)
+    return sc.where(x > y, x * y + bias, (x - 1) // y)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_generated_chain(name: str, arch: str, spent: dict[str, float]) -> None:
+    specs = generated([chain(DTYPES[name])], arch)
+    assert any(spec.family.startswith("elementwise") for spec in specs)
+    spent[f"chain {name} {arch}"] = check(specs, arch)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("name", ["f16", "f32"])
+def test_chains_around_reductions_and_products(
+    name: str, arch: str, spent: dict[str, float]
+) -> None:
+    x, w = sc.input((300, 64), DTYPES[name]), sc.input((64, 500), DTYPES[name])
+    product = sc.relu(x @ w + 1.0) * sc.input((500,), DTYPES[name])
+    rows = sc.sqrt(sc.sum(sc.square(x - 1.0), axis=1) + 1.0)
+    columns = sc.exp(sc.max(x * 2.0, axis=0))
+    specs = generated([product, rows, columns], arch)
+    assert len(specs) >= 3
+    spent[f"around {name} {arch}"] = check(specs, arch)
+
+
+def test_the_matrix_takes_its_time(spent: dict[str, float]) -> None:
+    """Of what was run before it: all, unless tests were chosen."""
+    longest = sorted(spent, key=lambda name: -spent[name])[:5]
+    told = ", ".join(f"{name} {spent[name]:.0f} s" for name in longest)
+    assert sum(spent.values()) < MATRIX_SECONDS, f"most: {told}"

@@ -1,0 +1,134 @@
+"""Elementwise kernels and generated chains compile for every architecture, without spills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from softcuda.backends import cuda_elementwise
+from softcuda.backends.cuda.elementwise import chain_launches
+from softcuda.backends.cuda.emitter import chain_header, emit
+from softcuda.backends.cuda.naive_elementwise import NAIVE_ELEMENTWISE
+from softcuda.backends.steps import Micro, Operand, Unit
+from softcuda.dtype import DTYPES, DType, bf16, bool_, compute_dtype, f16, f32, f64, i32, i64
+from softcuda.errors import DTypeError
+from softcuda.graph.lines import operand_dtypes
+from softcuda.graph.op import OPS, Kind
+from softcuda.graph.params import Cast, Dims
+from softcuda.graph.shapes import contiguous_strides
+from softcuda.kernelspec import KernelSpec
+from softcuda.nvrtc.compiler import compile_unit
+
+FOLDER = str(Path(__file__).parent / "kernels")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+# Code differs before and after sm_80; the others are compiled by the slow run.
+MATHEMATICS = [
+    pytest.param(arch, marks=() if arch in ("sm_75", "sm_90a") else pytest.mark.slow)
+    for arch in ARCHITECTURES
+]
+OPERATIONS = tuple(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
+
+
+class Typed(NamedTuple):
+    """Extents and dtype of an operand."""
+
+    dims: Dims
+    dtype: DType
+
+
+def compiled(spec: KernelSpec, arch: str, spill_bytes: int = 0) -> None:
+    made = compile_unit(spec.unit, arch)
+    assert made.resources is not None
+    assert made.resources.spill_store_bytes <= spill_bytes, spec.id
+    assert "warning" not in made.log, made.log
+
+
+def micro(name: str, dtypes: Sequence[DType], to: DType = f32) -> Micro:
+    params = Cast(to) if name == "cast" else ()
+    op = OPS[name]
+    typed = [Typed((4,), dtype) for dtype in dtypes]
+    sources = tuple(range(len(dtypes)))
+    return Micro(op, sources, (4,), op.dtype_rule(typed, params), params)
+
+
+def operations_of(dtype: DType) -> list[tuple[Micro, tuple[DType, ...]]]:
+    """Return the ops that are computed in `dtype` where they are given it, and some of 16 bits."""
+    made = []
+    for name in OPERATIONS:
+        op = OPS[name]
+        dtypes = (bool_, dtype, dtype) if name == "where" else (dtype,) * op.arity
+        try:
+            one = micro(name, dtypes)
+        except DTypeError:
+            continue
+        wanted = operand_dtypes(op, [Typed((), d) for d in dtypes], one.params)[-1]
+        if compute_dtype(wanted) is dtype or (dtype in (f16, bf16) and op.arity > 1):
+            made.append((one, dtypes))
+    return made + [(micro("cast", (dtype,), to), (dtype,)) for to in DTYPES.values()]
+
+
+@pytest.mark.parametrize("arch", MATHEMATICS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_op_of_every_dtype(dtype: str, arch: str) -> None:
+    cases = operations_of(DTYPES[dtype])
+    header = chain_header(*(emit([m], d, f"Chain{k}") for k, (m, d) in enumerate(cases)))
+    names = ", ".join(f"Chain{k}" for k in range(len(cases)))
+    spec = KernelSpec(
+        "chains", dtype, "chains.cu", f"chains<{names}>", (dtype,), 256, headers=(header,),
+        folder=FOLDER,
+    )  # fmt: skip
+    compiled(spec, arch, spill_bytes=1 << 10)  # many chains, one function
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_row(arch: str) -> None:
+    for spec in (*cuda_elementwise.KERNELS, *NAIVE_ELEMENTWISE):
+        compiled(spec, arch)
+
+
+def operand(dims: Dims, dtype: DType, strides: Dims | None = None) -> Operand:
+    return Operand(0, 0, dims, strides or contiguous_strides(dims), dtype)
+
+
+def spec_of(chain: Sequence[Micro], operands: Sequence[Operand], dims: Dims) -> KernelSpec:
+    micros = tuple(m._replace(dims=dims) for m in chain)
+    unit = Unit(micros, tuple(operands), operand(dims, chain[-1].dtype), (0,) * len(chain))
+    (launch,), _ = chain_launches(unit)
+    return launch.spec
+
+
+def longest(dtype: DType, count: int) -> list[Micro]:
+    """Return the sum of `count` operands."""
+    add = micro("add", (dtype, dtype))
+    return [add, *(add._replace(sources=(~(k - 2), k)) for k in range(2, count))]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_chains_of_a_graph(arch: str) -> None:
+    """What fuse makes: mixed dtypes, rows, levels, transposed operands, 64 operands."""
+    dims = (48, 64)
+    mixed = [
+        micro("mul", (f16, f32)),
+        micro("maximum", (f32, i32))._replace(sources=(~0, 2)),
+        micro("tanh", (f32,))._replace(sources=(~1,)),
+        micro("cast", (f32,), bf16)._replace(sources=(~2,)),
+    ]
+    for strides in ((64, 1), (0, 1), (1, 0), (1, 48), (-64, -1)):
+        operands = [operand(dims, f16), operand(dims, f32, strides), operand((), i32)]
+        compiled(spec_of(mixed, operands, dims), arch)
+    for dtype in (f64, bf16, i64):
+        operands = [operand(dims, dtype)] * 64
+        compiled(spec_of(longest(dtype, 64), operands, dims), arch)
+    rows = [operand(dims, f32, (0, 1))] * 63
+    compiled(spec_of(longest(f32, 64), [operand(dims, f32), *rows], dims), arch)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+def test_the_longest_chain(arch: str) -> None:
+    """256 ops compile in bounded code: fewer elements a thread, not a larger kernel."""
+    exp = micro("exp", (f32,))
+    chain = [exp, *(exp._replace(sources=(~(k - 1),)) for k in range(1, 256))]
+    compiled(spec_of(chain, [operand((1000,), f32)], (1000,)), arch)

@@ -1,0 +1,150 @@
+"""Fused elementwise chains on the device: bit for bit the single ops, whatever the layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chain_cases
+import numpy as np
+import pytest
+from chain_cases import array_of, operand_of, random_chain, same_bits, whole
+from op_cases import profile_of
+from tolerance import EXACT
+
+import softcuda as sc
+from softcuda.dtype import DTYPES, f32
+from softcuda.errors import IntegerPowerError
+from softcuda.graph.node import Node, on_host
+from softcuda.running import compile as compile_nodes
+
+FUSED = profile_of("cuda_elementwise")
+SINGLE = profile_of("cuda_naive")
+SHAPES = [(), (1,), (7,), (2048,), (100_003,), (5, 7), (64, 256), (3, 8, 64), (4, 3, 5, 2)]
+EXACT_OPS = [name for name in chain_cases.ELEMENTWISE_OPS if name in EXACT]
+
+
+def arrays_for(rng: np.random.Generator, dims: tuple[int, ...]) -> list[Any]:
+    """Return arrays of many layouts and dtypes that broadcast to dims; the first one covers it."""
+    names = list(DTYPES)
+    arrays = [array_of(rng, dims, DTYPES[str(rng.choice(names))], int(rng.integers(4)))]
+    for _ in range(int(rng.integers(1, 6))):
+        lead = int(rng.integers(len(dims) + 1))
+        small = tuple(1 if rng.random() < 0.4 else d for d in dims[lead:])
+        arrays.append(array_of(rng, small, DTYPES[str(rng.choice(names))], int(rng.integers(4))))
+    return arrays
+
+
+def node_of(chain: Any, arrays: Any) -> Node:
+    leaves = [Node.leaf(np.asarray(array)) for array in arrays]
+    made: list[Node] = []
+    for micro in chain:
+        sources = tuple(leaves[s] if s >= 0 else made[~s] for s in micro.sources)
+        made.append(Node.apply(micro.op, sources, micro.params))
+    return made[-1]
+
+
+def value_of(node: Node, profile: Any) -> Any:
+    return on_host(compile_nodes(node, profile).run().data)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("seed", range(36))
+def test_a_chain_equals_its_ops_one_by_one(seed: int) -> None:
+    """All ops, the inexact ones too: one function, whether fused or not."""
+    rng = np.random.default_rng(seed)
+    dims = SHAPES[seed % len(SHAPES)]
+    arrays = arrays_for(rng, dims)
+    chain = random_chain(rng, [operand_of(np.asarray(a)) for a in arrays], dims, 10)
+    fused = value_of(node_of(chain, arrays), FUSED)
+    assert same_bits(fused, value_of(node_of(chain, arrays), SINGLE)), chain
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_exact_ops_equal_the_host_bit_for_bit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain_cases, "ELEMENTWISE_OPS", EXACT_OPS)
+    rng = np.random.default_rng(1000 + seed)
+    dims = SHAPES[seed % len(SHAPES)]
+    arrays = arrays_for(rng, dims)
+    chain = random_chain(rng, [operand_of(np.asarray(a)) for a in arrays], dims, 8)
+    assert same_bits(value_of(node_of(chain, arrays), FUSED), whole(chain, arrays)), chain
+
+
+VIEWS = {
+    "odd address": lambda x: x[1:],
+    "odd row": lambda x: x[:, 1:65],
+    "even row": lambda x: x[:, 4:68],
+    "step": lambda x: x[:, ::3],
+    "reversed": lambda x: x[::-1, ::-1],
+    "transposed": lambda x: x.T,
+    "one row": lambda x: x[5:6],
+    "one column": lambda x: x[:, 5:6],
+}
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", ["bool", "bf16", "f32", "i64"])
+def test_views_on_the_device(view: str, dtype: str) -> None:
+    """Views of a value of the device itself: odd addresses, rows that allow vectors or not."""
+    array = array_of(np.random.default_rng(3), (130, 76), DTYPES[dtype])
+    cut = VIEWS[view]
+    x = sc.tensor(array)
+    other = sc.tensor(array_of(np.random.default_rng(4), cut(array).shape[-1:], DTYPES[dtype]))
+    inside = sc.maximum(x, x)
+    y = sc.compile(sc.where(cut(inside) == other, other, cut(inside)), FUSED).run()
+    right = np.where(cut(array) == other.numpy(), other.numpy(), cut(array))
+    assert same_bits(y.numpy(), right)
+
+
+@pytest.mark.sanitize
+def test_sixty_four_operands_of_sixteen_axes() -> None:
+    """More strides than a kernel takes: some operands are copied first."""
+    rng = np.random.default_rng(5)
+    arrays = [
+        rng.standard_normal((2,) * 12).astype(np.float32).transpose(rng.permutation(12))
+        for _ in range(64)
+    ]
+    total, right = sc.asarray(arrays[0]), arrays[0]
+    for array in arrays[1:]:
+        total, right = total + sc.asarray(array), right + array
+    assert same_bits(sc.compile(total, FUSED).run().numpy(), right)
+
+
+def test_negative_integer_powers_are_errors_of_the_fetch() -> None:
+    x = sc.input((1000,), sc.i64, "x")
+    executable = sc.compile((x + 1) ** x * 2, FUSED)
+    exponents = np.arange(1000) % 13
+    right = (exponents + 1) ** exponents * 2
+    assert np.array_equal(executable.run(x=exponents).numpy(), right)
+    with pytest.raises(IntegerPowerError, match="-5"):
+        executable.run(x=np.where(exponents == 3, -5, exponents)).numpy()
+    assert np.array_equal(executable.run(x=exponents).numpy(), right)
+
+
+PLACES = (slice(0, 5), slice(2**31 - 3, 2**31 + 3), slice(-5, None))
+
+
+def test_more_elements_and_longer_offsets_than_31_bits_count() -> None:
+    count = 2**31 + 40
+    numbers = sc.arange(count, dtype=sc.i64)
+    dense = sc.remainder(numbers, 251) == 7
+    turned = sc.remainder(numbers[::-1], 251) == 7
+    far = sc.reshape(numbers, (2, count // 2))[:, :: 2**20] * 3
+    outputs = [dense[p] for p in PLACES] + [turned[p] for p in PLACES] + [far]
+    found = [made.numpy() for made in sc.compile(outputs, FUSED).run()]
+    for k, place in enumerate(PLACES):
+        whole_range = np.arange(*place.indices(count))
+        assert np.array_equal(found[k], whole_range % 251 == 7)
+        assert np.array_equal(found[3 + k], (count - 1 - whole_range) % 251 == 7)
+    rows = np.arange(2)[:, None] * (count // 2) + np.arange(0, count // 2, 2**20)
+    assert np.array_equal(found[6], rows * 3)
+
+
+def test_another_size_needs_no_other_kernel() -> None:
+    kernels = set()
+    for count in (1000, 4096, 99_999):
+        x = sc.tensor(array_of(np.random.default_rng(count), (count,), f32))
+        executable = sc.compile(sc.relu(x * 0.5 + 1.0), FUSED)
+        assert same_bits(executable.run().numpy(), np.maximum(x.numpy() * np.float32(0.5) + 1, 0))
+        kernels |= {launch.spec for step in executable.program.steps for launch in step.launches}
+    assert len(kernels) == 1
