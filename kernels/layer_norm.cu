@@ -109,7 +109,7 @@ __device__ __forceinline__ Scale<compute_t<T>> measured(const Numbers& x,
 
 // `is_own`: x, weight and bias are of dtype T, and their elements of a row are dense.
 template <typename T>
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, (sizeof(T) == 8 ? 1 : 2))
     layer_norm(T* __restrict__ out, const void* __restrict__ source,
                const void* __restrict__ weight, const void* __restrict__ bias, i32 source_dtype,
                i32 weight_dtype, i32 bias_dtype, i32 is_own, f64 eps,

@@ -101,7 +101,7 @@ __device__ __forceinline__ void any_row(T* out, const RowSpace<2>& space, i64 ro
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, (sizeof(T) == 8 ? 1 : 2))
     softmax_rows(T* __restrict__ out, const void* __restrict__ source, i32 dtype, i32 is_log,
                  i32 is_own, const __grid_constant__ RowSpace<2> space) {
     static_assert(is_float<T>, "the result is of floats");
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     softmax_columns(T* __restrict__ out, const void* __restrict__ source, i32 dtype, i32 is_log,
                     const __grid_constant__ RowSpace<2> space) {
     static_assert(is_float<T>, "the result is of floats");

@@ -7,6 +7,8 @@ from typing import Final
 
 from softcuda.backends.cuda.reduce import reduce_steps
 from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS
+from softcuda.backends.cuda.rows import ROW_KERNELS, row_steps
+from softcuda.backends.cuda.scan import SCAN_KERNELS, scan_steps
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
@@ -28,7 +30,7 @@ BACKEND_ID: Final = "cuda_reduce"
 DEVICE: Final = "cuda"
 FUSES: Final = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
 EPILOGUES: Final = frozenset({Kind.REDUCTION})
-KERNELS: Final[tuple[KernelSpec, ...]] = (*REDUCE_KERNELS,)
+KERNELS: Final[tuple[KernelSpec, ...]] = (*REDUCE_KERNELS, *ROW_KERNELS, *SCAN_KERNELS)
 
 _KINDS: Final = frozenset({Kind.REDUCTION, Kind.SCAN, Kind.COMPOSITE})
 
@@ -53,4 +55,9 @@ def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step that computes the unit."""
+    kind = unit.chain[-1].op.kind
+    if kind is Kind.SCAN:
+        return scan_steps(BACKEND_ID, unit, target)
+    if kind is Kind.COMPOSITE:
+        return row_steps(BACKEND_ID, unit, target)
     return reduce_steps(BACKEND_ID, unit, target)

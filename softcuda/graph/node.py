@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from softcuda.graph.params import Constant, Dims, Params, literal
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.views import view_strides
 
-__all__ = ["HOST", "Device", "Node", "ancestors", "on_host"]
+__all__ = ["HOST", "Device", "Node", "amend", "ancestors", "become", "on_host"]
 
 
 class Device(NamedTuple):
@@ -31,17 +31,29 @@ HOST: Final = Device("cpu", 0)
 _NONE: Final = OPS["none"]
 _CONSTANT: Final = OPS["constant"]
 
+N = TypeVar("N", bound="Node")
+
+_FIELDS: Final = (
+    *("backend_id", "data", "dims", "dtype", "grad"),
+    *("inputs", "name", "op", "params"),
+)
+
 
 def on_host(data: Any) -> Any:
     """Return a node's data as a host array, fetched from its device where it is there."""
     return data if data is None or isinstance(data, np.ndarray) else data.host()
 
 
+def amend(node: Node, field: str, value: Any) -> None:
+    """Set a field of a node; a Tensor refuses plain assignment, which is what users write."""
+    object.__setattr__(node, field, value)
+
+
 class Node:
     """One value of the graph: an op over inputs, or a leaf.
 
     What a node is made of never changes; what is set later, once, is its data. A Tensor is a Node
-    with operators.
+    with operators, and refuses assignment.
 
     Attributes:
         op: the row of the op table that made it; `none`, `input`, `variable` and `constant`
@@ -56,18 +68,7 @@ class Node:
         grad: its gradient node, else None.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "backend_id",
-        "data",
-        "dims",
-        "dtype",
-        "grad",
-        "inputs",
-        "name",
-        "op",
-        "params",
-    )
+    __slots__ = ("__weakref__", *_FIELDS)
 
     op: Op
     inputs: tuple[Self, ...]
@@ -169,8 +170,8 @@ class Node:
     def settle(self, data: Any) -> None:
         """Give the node its value, once, and drop its inputs; later calls change nothing."""
         if self.data is None:
-            self.data = data
-            self.inputs = ()
+            amend(self, "data", data)
+            amend(self, "inputs", ())
 
 
 def _strides_through_views(node: Node) -> Dims:
@@ -186,6 +187,22 @@ def _strides_through_views(node: Node) -> Dims:
         strides = contiguous_strides(view.dims) if found is None else found.strides
         dims = view.dims
     return strides
+
+
+def become(cls: type[N], made: Node) -> N:
+    """Return a node that was just made as one of another class, without making it again.
+
+    A plain Node takes assignment at full speed and a Tensor refuses it, so a tensor begins as a
+    plain node.
+    """
+    try:
+        made.__class__ = cls
+    except TypeError:  # the class has fields of its own, so the node must be made anew
+        fresh = object.__new__(cls)
+        for field in _FIELDS:
+            amend(fresh, field, getattr(made, field))
+        return fresh
+    return made  # type: ignore[return-value]
 
 
 def ancestors(roots: Sequence[Node]) -> Iterator[Node]:

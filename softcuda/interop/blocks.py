@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from softcuda.interop.structs import DeviceType
 __all__ = ["Block", "Held", "array_at", "checked_layout", "host_array"]
 
 Array = np.ndarray[Any, Any]
+
+_SPAN: Final = 1 << 60  # elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ def checked_layout(what: str, dims: Dims, strides: Dims | None) -> tuple[Dims, D
 
     Raises:
         ShapeError: a negative extent, more than 64 axes, or not as many strides as extents.
+        ExchangeError: strides that no memory spans, such as negative ones taken for unsigned.
     """
     dims = check_dims(what, dims)
     row_major = contiguous_strides(dims)
@@ -63,6 +66,11 @@ def checked_layout(what: str, dims: Dims, strides: Dims | None) -> tuple[Dims, D
         raise ShapeError(
             f"{what}: {len(strides)} strides were given for {len(dims)} extents; allowed are as "
             "many, or none for row-major order"
+        )
+    if any(abs(s) * (d - 1) >= _SPAN for d, s in zip(dims, strides, strict=True)):
+        raise ExchangeError(
+            f"{what}: no memory spans {list(dims)} elements with strides {list(strides)}; allowed "
+            "are strides within the array's memory; copy the array first"
         )
     layout = zip(dims, strides, row_major, strict=True)
     return dims, tuple(dense if extent <= 1 else given for extent, given, dense in layout)

@@ -49,7 +49,7 @@ class Exchange(Node):
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object:
+    ) -> Any:
         """Return a DLPack capsule of the value, which it shares; evaluates.
 
         A capsule of DLPack 1 says that the memory is read-only, unless this is a variable; in

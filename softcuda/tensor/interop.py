@@ -9,7 +9,7 @@ import numpy as np
 from softcuda.errors import ArgumentTypeError
 from softcuda.graph.op import OPS, Kind
 
-__all__ = ["OPERATOR_OF_UFUNC", "PUBLIC_NAMES", "refuse_numpy_function"]
+__all__ = ["NUMPY_NAMES", "OPERATOR_OF_UFUNC", "PUBLIC_NAMES", "refuse_numpy_function"]
 
 # What NumPy calls for `array <operator> tensor`: the ufunc, and the method of the tensor.
 OPERATOR_OF_UFUNC: Final[dict[Any, str]] = {
@@ -60,7 +60,7 @@ _BUILT: Final = (
 )
 
 # NumPy's names of functions that softcuda calls by their array API or shorter name.
-_NUMPY_NAMES: Final[dict[str, str]] = {
+NUMPY_NAMES: Final[dict[str, str]] = {
     "absolute": "abs",
     "fabs": "abs",
     "amax": "max",
@@ -70,12 +70,14 @@ _NUMPY_NAMES: Final[dict[str, str]] = {
     "arctan": "atan",
     "arctan2": "atan2",
     "around": "round",
+    "array": "tensor",
     "bitwise_and": "logical_and",
     "bitwise_or": "logical_or",
     "bitwise_xor": "logical_xor",
     "concatenate": "concat",
     "conjugate": "conj",
     "invert": "logical_not",
+    "mod": "remainder",
     "power": "pow",
     "rint": "round",
     "true_divide": "divide",
@@ -93,7 +95,7 @@ def refuse_numpy_function(name: str, reason: str) -> NoReturn:
     Raises:
         ArgumentTypeError: always; names the softcuda function where there is one.
     """
-    own = _NUMPY_NAMES.get(name, name)
+    own = NUMPY_NAMES.get(name, name)
     advice = f"use softcuda.{own}" if own in PUBLIC_NAMES else "there is no such softcuda function"
     raise ArgumentTypeError(
         f"numpy.{name} was called on a Tensor{reason}; NumPy's functions do not build graphs; "

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, Self
 import numpy as np
 
 from softcuda import running
-from softcuda.dtype import as_dtype
+from softcuda.dtype import DType, as_dtype
 from softcuda.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -17,14 +17,15 @@ from softcuda.errors import (
     FeedError,
     SoftCudaError,
 )
-from softcuda.graph.node import Node, on_host
-from softcuda.graph.op import OPS
-from softcuda.graph.params import Dims, Transfer
+from softcuda.graph.node import Node, become, on_host
+from softcuda.graph.op import OPS, Op
+from softcuda.graph.params import Dims, Params, Transfer
 from softcuda.graph.shapes import numel
 from softcuda.tensor.elementwise import Elementwise
 from softcuda.tensor.exchange import Exchange, assign_value
 from softcuda.tensor.indexing import Indexing
 from softcuda.tensor.interop import OPERATOR_OF_UFUNC, refuse_numpy_function
+from softcuda.tensor.names import OtherNames, refuse_assignment
 from softcuda.tensor.operators import Operators
 from softcuda.tensor.pickling import copied_graph, copied_variable, reduced
 from softcuda.tensor.reductions import Reductions
@@ -40,7 +41,7 @@ _INPUT: Final = OPS["input"]
 _TRANSFER: Final = OPS["transfer"]
 
 
-class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Node):
+class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, OtherNames):
     """One value of a lazy graph: nothing is computed before its value is asked for.
 
     Made by softcuda.tensor and the other functions, by operators and methods; never changed.
@@ -51,6 +52,42 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Nod
     __slots__ = ()
 
     __array_priority__ = 1000.0
+
+    def __new__(
+        cls,
+        op: Op,
+        inputs: tuple[Any, ...],
+        dims: Dims,
+        dtype: DType,
+        params: Params,
+        data: Any = None,
+        name: str | None = None,
+    ) -> Self:
+        return become(cls, Node(op, inputs, dims, dtype, params, data, name))
+
+    def __init__(self, *made: Any) -> None:
+        """Do nothing: `__new__` has set every field, as a Node, which refuses no assignment."""
+
+    @classmethod
+    def apply(cls, op: Op, inputs: tuple[Any, ...], params: Params = ()) -> Self:
+        """Return the tensor of `op` over `inputs`, its shape and dtype by the op's rules.
+
+        Raises:
+            ShapeError, DTypeError, AxisError: a rule refuses the operands.
+        """
+        made = Node(
+            op, inputs, op.shape_rule(inputs, params), op.dtype_rule(inputs, params), params
+        )
+        if cls is not Tensor:
+            return become(cls, made)
+        made.__class__ = Tensor  # `become`, without its call: every operator comes here
+        return made  # type: ignore[return-value]
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        refuse_assignment(self, name)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        refuse_assignment(self, name)
 
     @property
     def ndim(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -180,18 +180,12 @@ def test_threads_give_what_one_thread_gives(
 
 def test_python_runs_while_nvrtc_compiles(unit: CompileUnit) -> None:
     """NVRTC is called without the interpreter's lock."""
-    done = threading.Event()
-
-    def work() -> None:
-        compile_unit(unit, "sm_90a")
-        done.set()
-
-    thread = threading.Thread(target=work)
     turns = 0
-    thread.start()
-    while not done.wait(0.001):
-        turns += 1
-    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        compiling = pool.submit(compile_unit, unit, "sm_90a")
+        while not wait([compiling], 0.001).done:
+            turns += 1
+        compiling.result()
     assert turns >= 3
 
 

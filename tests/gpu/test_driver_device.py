@@ -66,7 +66,7 @@ def test_device_facts() -> None:
     version = bindings.cuDriverGetVersion()[1]
     assert driver_version() == f"{version // 1000}.{version % 1000 // 10}"
     name = bindings.cuDeviceGetName(256, 0)[1]
-    assert device.name == name.rstrip(b"\0").decode()
+    assert device.name == name.split(b"\0")[0].decode()
     assert device.total_bytes == bindings.cuDeviceTotalMem(0)[1]
     for attribute in CUdevice_attribute:
         wanted = bindings.CUdevice_attribute(int(attribute))

@@ -225,7 +225,8 @@ def test_early_starts(
     with CudaGraph(context) as graph:
         # Without griddepcontrol a kernel lets the next one go when it ends.
         first = graph.add_kernel(function, SHAPE, adding(memory.ptr, 1))
-        graph.add_kernel(module.function("use_smem"), SHAPE, ArgBuffer([]), early_after=[first])
+        shape = LaunchConfig(SHAPE.grid, SHAPE.block, smem_bytes=64)
+        graph.add_kernel(module.function("use_smem"), shape, ArgBuffer([]), early_after=[first])
         graph.instantiate()
         graph.launch(stream=stream)
     stream.synchronize()

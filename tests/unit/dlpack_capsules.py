@@ -20,6 +20,7 @@ DELETER = CFUNCTYPE(None, c_void_p)
 new_capsule = PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
+address_in = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 name_of = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 
 LENT: set[Producer] = set()  # those whose capsules may still be used

@@ -18,7 +18,7 @@ class Order(NamedTuple):
     """One order of a tile, unpacked: rows of (extent, place, step in, step out)."""
 
     digits: list[tuple[int, int, int, int]]
-    count: int
+    total: int
     partial: tuple[int, int]
     edges: tuple[int, int]
 
@@ -31,7 +31,7 @@ class Tiling(NamedTuple):
     grid: list[tuple[int, int, int]]
     row_stride: int
     partial: tuple[int, int]
-    count: int
+    total: int
 
 
 def unpacked(launch: KernelLaunch) -> Tiling:
@@ -64,9 +64,9 @@ def _order(data: bytes, at: int, shape: str) -> tuple[Order, int]:
 
 def places(order: Order, is_edge: tuple[bool, bool]) -> tuple[Array, Array, Array]:
     """Return place, step in and step out of every access that the tile has."""
-    rest = np.arange(order.count)
-    found = np.zeros((3, order.count), np.int64)
-    inside = np.ones(order.count, bool)
+    rest = np.arange(order.total)
+    found = np.zeros((3, order.total), np.int64)
+    inside = np.ones(order.total, bool)
     for number, (extent, *steps) in enumerate(order.digits):
         at = rest % extent
         rest //= extent
@@ -97,7 +97,7 @@ def moved(launch: KernelLaunch, source: Array, first_in: int, out: Array) -> Non
     )
     first_out = launch.arguments[2].value
     assert isinstance(first_out, int)
-    for number in range(tiling.count):
+    for number in range(tiling.total):
         rest, base_in, base_out, edge = number, first_in, first_out, [False, False]
         for axis, (tiles, step_in, step_out) in enumerate(tiling.grid):
             at, rest = rest % tiles, rest // tiles
@@ -105,19 +105,19 @@ def moved(launch: KernelLaunch, source: Array, first_in: int, out: Array) -> Non
             for k in (0, 1):
                 edge[k] |= tiling.partial[k] == axis and at == tiles - 1
         is_edge = (edge[0], edge[1])
-        place, _, step_out = places(tiling.written, is_edge)
+        place, _, offsets = places(tiling.written, is_edge)
         if is_direct:
             from_in = places(tiling.written, is_edge)[1]
         else:
             from_in = _read_back(tiling, is_edge, plane, block)[place]
         for k in range(width * block):
             step = k * tiling.row_stride if block > 1 else k
-            out[base_out + step_out + k] += source[base_in + from_in + step]
+            out[base_out + offsets + k] += source[base_in + from_in + step]
 
 
 def _read_back(tiling: Tiling, is_edge: tuple[bool, bool], plane: int, block: int) -> Array:
     """Return by place where in the input an access lies that the tile holds."""
-    size = max(tiling.read.count, plane * block)
+    size = max(tiling.read.total, plane * block)
     held = np.full(size, -(1 << 40), np.int64)
     number, steps, _ = places(tiling.read, is_edge)
     for column in range(block):

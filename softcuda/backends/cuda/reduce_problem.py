@@ -101,9 +101,7 @@ def prepared_apart(unit: Unit, problem: Problem) -> Before:
     place = _aligned(used)
     moved = _redirected(launches, pointers, scratch(place), 0)
     source = Window(scratch(place), prologue.result, result.strides)
-    made = replace(
-        problem, prologue=Part((), (0,), (prologue.result,)), sources=(source,)
-    )
+    made = replace(problem, prologue=Part((), (0,), (prologue.result,)), sources=(source,))
     return Before(made, moved, _aligned(place + numel(dims) * prologue.result.itemsize))
 
 

@@ -20,6 +20,8 @@ from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
 __all__ = [
+    "MULTIPROCESSORS",
+    "ROWS",
     "THREADS",
     "Plan",
     "ReduceTile",
@@ -107,7 +109,9 @@ def reduce_tile(measure: Measure, dtypes: Sequence[DType]) -> ReduceTile:
     return ReduceTile(width, loads, max(min(loads, 16 // width), 1))
 
 
-def plan_rows(loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, target: Target) -> Plan:
+def plan_rows(
+    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, target: Target
+) -> Plan:
     """Return how rows are reduced."""
     even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
     vectors = -(-loops.inner.extent // tile.width)

@@ -12,7 +12,17 @@ from softcuda.backends.cuda.axes import Axes, fuse_axes
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import numel
 
-__all__ = ["SPLIT_BESIDE", "SPLIT_CHUNKS", "SPLIT_REST", "Loops", "Shared", "loops_of", "pack_space"]
+__all__ = [
+    "SPLIT_BESIDE",
+    "SPLIT_CHUNKS",
+    "SPLIT_REST",
+    "Axis",
+    "Loops",
+    "Shared",
+    "loops_of",
+    "pack_divisor64",
+    "pack_space",
+]
 
 SPLIT_REST: Final = 0
 SPLIT_BESIDE: Final = 1
@@ -102,9 +112,7 @@ def loops_of(dims: Dims, reduced: Sequence[int], results: int, strides: Sequence
     return Loops(tuple(kept), tuple(gone), beside, inner, is_rows)
 
 
-def _group(
-    dims: Dims, axes: Sequence[int], results: int, strides: Sequence[Dims]
-) -> list[Axis]:
+def _group(dims: Dims, axes: Sequence[int], results: int, strides: Sequence[Dims]) -> list[Axis]:
     """Return some of the axes, those that step far first, fused."""
 
     def reach(axis: int) -> float:
@@ -144,8 +152,8 @@ def pack_space(options: bytes, loops: Loops, shared: Shared, rank: int) -> bytes
         *(len(loops.kept), shared.team_log, shared.is_even, shared.is_beside_even, shared.split),
     )
     parts = [options, struct.pack("<5q5i4x", *counts, *flags)]
-    parts += [_divisor(axis.extent) for axis in axes]
-    parts.append(_divisor(1) * spare)
+    parts += [pack_divisor64(axis.extent) for axis in axes]
+    parts.append(pack_divisor64(1) * spare)
     for number in range(len(loops.inner.strides)):
         steps = [*(axis.strides[number] for axis in axes), *([0] * spare)]
         parts.append(struct.pack(f"<{rank}q", *steps))
@@ -154,7 +162,7 @@ def pack_space(options: bytes, loops: Loops, shared: Shared, rank: int) -> bytes
     return b"".join(parts)
 
 
-def _divisor(extent: int) -> bytes:
+def pack_divisor64(extent: int) -> bytes:
     """Return the bytes of `Divisor64`: n // extent == (mulhi(n, multiplier) + n) >> shift."""
     shift = (extent - 1).bit_length()
     multiplier = (2**64 * (2**shift - extent)) // extent + 1

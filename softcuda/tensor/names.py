@@ -1,0 +1,95 @@
+"""Names that users try and softcuda does not have: each error says what the thing is called here."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+from softcuda.dtype import DTYPES
+from softcuda.graph.node import Node
+from softcuda.graph.op import OPS, Kind
+from softcuda.tensor.interop import NUMPY_NAMES, PUBLIC_NAMES
+
+__all__ = ["OTHER_NAMES", "OtherNames", "absent_name", "refuse_assignment"]
+
+# What PyTorch, and methods of NumPy's arrays, call functions that softcuda has.
+_OTHERS: Final[dict[str, str]] = {
+    "bmm": "matmul",
+    "cat": "concat",
+    "clamp": "clip",
+    "flatten": "reshape(x, -1)",
+    "mm": "matmul",
+    "ravel": "reshape(x, -1)",
+    "unsqueeze": "expand_dims",
+    "view": "reshape",
+}
+
+# A name that is no public name -> the public name of the same thing.
+OTHER_NAMES: Final[dict[str, str]] = {
+    **{op.name: op.public for op in OPS.values() if op.kind is not Kind.LEAF},
+    "slice": "tensor[...]",
+    **NUMPY_NAMES,
+    **_OTHERS,
+    **{dtype.numpy.name: name for name, dtype in DTYPES.items()},
+    "bool": "bool_",
+}
+for _name in PUBLIC_NAMES & OTHER_NAMES.keys():
+    del OTHER_NAMES[_name]
+
+
+def absent_name(name: str) -> AttributeError:
+    """Return the error of a name that the package does not have."""
+    known = OTHER_NAMES.get(name)
+    own = f"softcuda.{known}" if known != "tensor[...]" else known
+    advice = "" if known is None else f"; it is called {own} here"
+    return AttributeError(f"softcuda has no attribute {name!r}{advice}")
+
+
+class _Absent:
+    """A method that tensors do not have: looked up, it says what to write instead.
+
+    Tensors have no `__getattr__`, which would slow every attribute.
+    """
+
+    __slots__ = ("advice", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.advice = OTHER_NAMES.get(name, name)
+
+    def __get__(self, tensor: object, owner: type) -> NoReturn:
+        method, _, arguments = self.advice.partition("(x, ")
+        if self.advice == "tensor[...]":
+            use = "index it, as in tensor[1:3]"
+        elif isinstance(getattr(owner, method, None), _CALLABLE):
+            use = f"use tensor.{method}({arguments or '...)'}"
+        else:
+            use = f"use the function softcuda.{method}(tensor, ...)"
+        raise AttributeError(f"a Tensor has no attribute {self.name!r}; {use}")
+
+
+class OtherNames(Node):
+    """A node whose class knows the names of functions that are no methods, and other names."""
+
+    __slots__ = ()
+
+
+_CALLABLE: Final = (type(absent_name),)
+for _name in PUBLIC_NAMES | OTHER_NAMES.keys():
+    setattr(OtherNames, _name, _Absent(_name))
+
+
+def refuse_assignment(tensor: Any, name: str) -> NoReturn:
+    """Raise the refusal of an assignment to an attribute of a tensor.
+
+    Raises:
+        AttributeError: always.
+    """
+    if not hasattr(type(tensor), name):
+        raise AttributeError(
+            f"a Tensor takes no attribute {name!r}: it has fixed ones, and no dictionary; keep "
+            "what belongs to it in a dictionary of your own"
+        )
+    raise AttributeError(
+        f"{name} of a Tensor cannot be set or deleted: what a tensor is made of never changes; make "
+        "another one with softcuda's functions, or use assign for the value of a variable"
+    )
