@@ -10,7 +10,16 @@ import numpy as np
 
 from benchmarks.machine import Machine, Peers, Rates, floor_of
 from benchmarks.results import Check, Row
-from benchmarks.timing import OURS, Contestant, Samples, Schedule, ratios, timings
+from benchmarks.timing import (
+    OURS,
+    Contestant,
+    Samples,
+    Schedule,
+    Turns,
+    ratios,
+    take_turns,
+    timings,
+)
 
 __all__ = ["Bench", "Case", "Work", "executable_contestant", "peer", "run_work"]
 
@@ -48,6 +57,7 @@ class Work:
         dtype: whose BLAS rate bounds the flops.
         schedule: how long to measure.
         checks: makes the numbers to reach from the samples.
+        turns: takes the samples; by the clock of the host, if nothing else is said.
     """
 
     contestants: Sequence[Contestant]
@@ -58,12 +68,15 @@ class Work:
     dtype: str = "f32"
     schedule: Schedule = field(default_factory=Schedule)
     checks: Callable[[Row, dict[str, Samples]], list[Check]] | None = None
+    turns: Turns = take_turns
 
 
 def run_work(bench: Bench, group: str, name: str, work: Work) -> Row:
     """Return the measured row: correct first, then the time beside the floor and the peers."""
     row = Row(group, name)
-    row.timings, taken = timings(work.contestants, work.schedule, work.reference, work.allowed)
+    row.timings, taken = timings(
+        work.contestants, work.schedule, work.reference, work.allowed, work.turns
+    )
     row.ratios = ratios(taken)
     if work.nbytes or work.flops:
         row.floor = floor_of(bench.rates, work.nbytes, work.flops, work.dtype)

@@ -21,7 +21,17 @@ from benchmarks.results import Floor
 from softcuda.knobs import thread_count
 from softcuda.profile.machine import this_machine
 
-__all__ = ["Machine", "Peers", "Rates", "find_peers", "floor_of", "measure_rates", "this_run"]
+__all__ = [
+    "Machine",
+    "Peers",
+    "Rates",
+    "busy_cores",
+    "find_peers",
+    "floor_of",
+    "measure_rates",
+    "slug_of",
+    "this_run",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -62,11 +72,14 @@ class Rates:
 
     Attributes:
         copy_bytes_s: bytes read plus written a second by a copy of 64 MiB on all threads.
-        flops_s: dtype -> flops a second of the BLAS that NumPy calls, on all threads.
+        flops_s: dtype -> flops a second of the BLAS that NumPy calls, on all threads; on a GPU
+            those of its FMA units, by its data sheet.
+        unit: what the flops are of.
     """
 
     copy_bytes_s: float
     flops_s: dict[str, float]
+    unit: str = "BLAS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,7 @@ class Peers:
     """The peers beside NumPy; None for one that is not installed."""
 
     torch: Any
+    cupy: Any = None
 
 
 def find_peers(threads: int) -> Peers:
@@ -99,17 +113,17 @@ def this_run(peers: Peers) -> Machine:
     }
     return Machine(
         device=facts.cpu,
-        slug=f"{_slug(facts.cpu)}-{cores}-cores",
+        slug=f"{slug_of(facts.cpu)}-{cores}-cores",
         cores=cores or 1,
         threads=thread_count(),
         versions=versions,
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         system=f"{platform.system()} {platform.machine()}",
-        busy=_busy_cores(cores or 1),
+        busy=busy_cores(cores or 1),
     )
 
 
-def _busy_cores(cores: int) -> float | None:
+def busy_cores(cores: int) -> float | None:
     """Return how many of the cores are busy while this process sleeps for a second."""
     if not _CPU_TIMES.exists():
         return None
@@ -126,11 +140,11 @@ def _cpu_times() -> list[int]:
     return [int(ticks) for ticks in first.split()[1:9]]
 
 
-def _slug(name: str) -> str:
+def slug_of(name: str) -> str:
     """Return a name as a folder: lower case, digits and single hyphens.
 
     Example:
-        >>> _slug("Intel(R) Xeon(R) Processor @ 2.10GHz")
+        >>> slug_of("Intel(R) Xeon(R) Processor @ 2.10GHz")
         'intel-xeon-processor-2-10ghz'
     """
     plain = re.sub(r"\((?:R|TM|tm)\)", " ", name)

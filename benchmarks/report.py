@@ -51,7 +51,7 @@ def suite_tables(suite: str, machine: Machine, rates: Rates, rows: Sequence[Row]
         f"{versions}; {machine.date}.{_busy_text(machine)}",
         "",
         f"Measured in the run: copy {rates.copy_bytes_s / 1e9:.1f} GB/s (read plus write), "
-        f"BLAS {flops}. These make the floor.",
+        f"{rates.unit} {flops}. These make the floor.",
         "",
     ]
     checks = [check for row in rows for check in row.checks]

@@ -20,7 +20,7 @@ class Timing:
         calls: calls in each sample.
         error: norm(out - ref) / norm(ref) against float64; None where nothing was compared.
         nan_mismatches: elements that are NaN on one side only.
-        status: "ok", "absent" (not installed) or "wrong" (then there is no time).
+        status: "ok", or why there is no time: "absent" (not installed), "wrong", "failed".
     """
 
     name: str

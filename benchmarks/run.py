@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ if __name__ == "__main__":  # run as a file: the folder above must be importable
     sys.path[0] = str(FOLDER.parent)
 
 from benchmarks.cases import Bench, Case  # noqa: E402
+from benchmarks.gpu_machine import find_gpu_peers, gpu_rates, gpu_run, why_no_gpu  # noqa: E402
+from benchmarks.gpu_timing import Gpu, GpuBench  # noqa: E402
 from benchmarks.machine import find_peers, measure_rates, this_run  # noqa: E402
 from benchmarks.report import (  # noqa: E402
     replace_between_markers,
@@ -28,13 +31,32 @@ from benchmarks.report import (  # noqa: E402
     time_text,
     write_text,
 )
-from benchmarks.results import Row  # noqa: E402
+from benchmarks.results import Row, Timing  # noqa: E402
+from benchmarks.timing import OURS  # noqa: E402
 from softcuda.errors import SoftCudaError  # noqa: E402
+from softcuda.executor.on_demand import session  # noqa: E402
 from softcuda.knobs import thread_count  # noqa: E402
 
-__all__ = ["SUITES", "main", "suite_cases"]
+__all__ = ["GPU_SUITES", "SUITES", "main", "suite_cases"]
 
-SUITES = ("cpu",)
+GPU_SUITES = ("launch", "elementwise", "reduce", "permute", "gemm")
+SUITES = ("cpu", *GPU_SUITES)
+NO_GPU = 2  # exit status of a GPU suite on a machine without one
+
+# What may go wrong in a case, here or in a peer; the others go on.
+_FAILURES = (
+    SoftCudaError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    subprocess.SubprocessError,
+    TypeError,
+    ValueError,
+)
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -61,15 +83,29 @@ def main(arguments: Sequence[str]) -> int:
         again = [sys.executable, "-m", "benchmarks", *arguments]
         env = {**os.environ, **wanted}
         return subprocess.run(again, cwd=FOLDER.parent, env=env, check=False).returncode
-    return _run(asked.suite, asked.only)
+    if asked.suite in GPU_SUITES:
+        reason = why_no_gpu()
+        if reason:
+            print(f"The suite {asked.suite} needs a CUDA device: {reason}", file=sys.stderr)
+            return NO_GPU
+        return _run(asked.suite, asked.only, _gpu_bench())
+    return _run(asked.suite, asked.only, _cpu_bench())
 
 
-def _run(suite: str, only: str | None) -> int:
+def _cpu_bench() -> Bench:
     peers = find_peers(thread_count())
     machine = this_run(peers)
+    return Bench(machine, measure_rates(machine.threads), peers)
+
+
+def _gpu_bench() -> GpuBench:
+    gpu = Gpu(session())
+    peers = find_gpu_peers()
+    return GpuBench(gpu_run(gpu, peers), gpu_rates(gpu), peers, gpu=gpu)
+
+
+def _run(suite: str, only: str | None, bench: Bench) -> int:
     begin = time.perf_counter()
-    rates = measure_rates(machine.threads)
-    bench = Bench(machine, rates, peers)
     rows: list[Row] = []
     failed = 0
     for case in suite_cases(suite):
@@ -78,18 +114,21 @@ def _run(suite: str, only: str | None) -> int:
         started = time.perf_counter()
         try:
             row = case.measure(bench)
-        except SoftCudaError as error:
+        except _FAILURES as error:
+            if not isinstance(error, SoftCudaError):
+                traceback.print_exc()
             print(f"{case.group}: {case.name}: failed: {error}", flush=True)
             failed += 1
+            rows.append(Row(case.group, case.name, [Timing(OURS, status="failed")]))
             continue
         rows.append(row)
         print(f"{_line(row)}  [{time.perf_counter() - started:.1f} s]", flush=True)
-    section = suite_tables(suite, machine, rates, rows)
+    section = suite_tables(suite, bench.machine, bench.rates, rows)
     print(f"\n{section}\n{time.perf_counter() - begin:.0f} s, {failed} cases failed")
-    if not only and not failed:
+    if not only:
         write_text(
-            FOLDER / "results" / machine.slug / f"{suite}.json",
-            suite_json(suite, machine, rates, rows),
+            FOLDER / "results" / bench.machine.slug / f"{suite}.json",
+            suite_json(suite, bench.machine, bench.rates, rows),
         )
         readme = FOLDER / "README.md"
         text = readme.read_text(encoding="utf-8")

@@ -15,7 +15,17 @@ import numpy as np
 from benchmarks.accuracy import compare
 from benchmarks.results import Ratio, Timing
 
-__all__ = ["OURS", "Contestant", "Samples", "Schedule", "ratios", "take_turns", "timings"]
+__all__ = [
+    "OURS",
+    "Contestant",
+    "Samples",
+    "Schedule",
+    "Turns",
+    "ratios",
+    "take_turns",
+    "timing_of",
+    "timings",
+]
 
 OURS = "softcuda"
 
@@ -72,6 +82,9 @@ class Samples:
     seconds: list[float] = field(default_factory=list)
 
 
+Turns = Callable[[Sequence[Contestant], Schedule], dict[str, Samples]]
+
+
 def take_turns(contestants: Sequence[Contestant], schedule: Schedule) -> dict[str, Samples]:
     """Return the samples of all present contestants, who take turns in rotating order.
 
@@ -116,6 +129,7 @@ def timings(
     schedule: Schedule,
     reference: Array | None = None,
     allowed: float = 0.0,
+    turns: Turns = take_turns,
 ) -> tuple[list[Timing], dict[str, Samples]]:
     """Return the time of every contestant whose result is right, and the samples behind them.
 
@@ -124,6 +138,7 @@ def timings(
         schedule: how long to measure.
         reference: the right result, f64; None where nothing is compared.
         allowed: the relative error up to which a result is right.
+        turns: takes the samples.
     """
     made: dict[str, Timing] = {}
     for contestant in contestants:
@@ -132,22 +147,32 @@ def timings(
         elif reference is not None and contestant.result is not None:
             made[contestant.name] = _checked(contestant, reference, allowed)
     right = [c for c in contestants if c.name not in made or made[c.name].status == "ok"]
-    taken = take_turns(right, schedule)
+    taken = turns(right, schedule)
     for contestant in right:
-        samples = taken[contestant.name]
-        low, median, high = _quartiles(samples.seconds)
         known = made.get(contestant.name)
-        made[contestant.name] = Timing(
-            contestant.name,
-            median * 1e6,
-            low * 1e6,
-            high * 1e6,
-            len(samples.seconds),
-            samples.calls,
-            None if known is None else known.error,
-            0 if known is None else known.nan_mismatches,
-        )
+        made[contestant.name] = timing_of(contestant.name, taken[contestant.name], known)
     return [made[contestant.name] for contestant in contestants], taken
+
+
+def timing_of(name: str, samples: Samples, known: Timing | None = None) -> Timing:
+    """Return the median and the quartiles of a contestant's samples.
+
+    Args:
+        name: softcuda, or the peer.
+        samples: at least one.
+        known: what was found when its result was compared; None where nothing was.
+    """
+    low, median, high = _quartiles(samples.seconds)
+    return Timing(
+        name,
+        median * 1e6,
+        low * 1e6,
+        high * 1e6,
+        len(samples.seconds),
+        samples.calls,
+        None if known is None else known.error,
+        0 if known is None else known.nan_mismatches,
+    )
 
 
 def _checked(contestant: Contestant, reference: Array, allowed: float) -> Timing:

@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
 }
 
 template <typename T, typename EPILOGUE, i32 RANK, typename... EXTRA>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 1)
     gemm_split_sum(typename EPILOGUE::Result* __restrict__ out,
                    const compute_t<T>* __restrict__ partial,
                    const __grid_constant__ GemmProblem problem,

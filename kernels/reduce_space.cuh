@@ -111,12 +111,23 @@ using space_of = Space<RANK, EPILOGUE::COUNT, PROLOGUE::COUNT + (STATE::PLACED ?
 
 // ---- reading ------------------------------------------------------------------------------------
 
+struct Nothing {};
+
+// A vector of each of the first COUNT of some types, nothing of the others.
+template <i32 COUNT, i32 WIDTH, typename NUMBERS, typename... TYPES>
+struct HeldOf;
+template <i32 COUNT, i32 WIDTH, i32... K, typename... TYPES>
+struct HeldOf<COUNT, WIDTH, Numbers<K...>, TYPES...> {
+    using type = Tuple<select_t<(K < COUNT), Vector<TYPES, WIDTH>, Nothing>...>;
+};
+
 // OPERANDS: the dtypes of all pointers, of which the first PROLOGUE::COUNT are read here.
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 RANK,
           typename... OPERANDS>
 struct Reading {
     using Value = typename STATE::Value;
-    using Held = Tuple<Vector<OPERANDS, WIDTH>...>;
+    using Held = typename HeldOf<PROLOGUE::COUNT, WIDTH, count_to<sizeof...(OPERANDS)>,
+                                 OPERANDS...>::type;
     static constexpr i32 RESULTS = EPILOGUE::COUNT;
     static constexpr i32 PLACE = PROLOGUE::COUNT;
     static constexpr i32 SOURCES = PROLOGUE::COUNT + (STATE::PLACED ? 1 : 0);

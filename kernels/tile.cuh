@@ -188,9 +188,9 @@ struct TileLoader {
 
 // ---- fragments ----------------------------------------------------------------------------------
 
-// A thread's place in the tile: warps row-major, LANES_M x LANES_N threads a warp, every thread with
-// groups of WIDTH rows and columns that lie a warp's width apart. Lanes that differ in bit 0 share B, in bit 1 share A: a vector load
-// of a half-warp then is one access of shared memory.
+// A thread's place in the tile: warps row-major, LANES_M x LANES_N threads a warp, every thread
+// with groups of WIDTH rows and columns that lie a warp's width apart. Lanes that differ in bit 0
+// share B, in bit 1 share A: a vector load of a half-warp then is one access of shared memory.
 template <typename TILE, typename C>
 struct Place {
     static constexpr i32 WIDTH = FRAGMENT<C>;

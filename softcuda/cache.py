@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from softcuda.errors import SoftCudaWarning
 from softcuda.executor.runtime import Runtime
+from softcuda.forks import renew_in_child
 from softcuda.graph.lines import Graph
 from softcuda.graph.params import Constant
+from softcuda.warn import warn
 
 __all__ = ["CAPACITY", "IDLE_BYTES", "RECOMPILES_HINTED", "CompileCache"]
 
@@ -30,9 +30,14 @@ class CompileCache:
     def __init__(self, capacity: int = CAPACITY, idle_bytes: int = IDLE_BYTES) -> None:
         self._capacity = capacity
         self._idle_bytes = idle_bytes
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may evaluate too
         self._runtimes: OrderedDict[Hashable, Runtime] = OrderedDict()
         self._skeletons: OrderedDict[int, int] = OrderedDict()
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._lock = threading.RLock()
 
     def get(self, graph: Graph, settings: Hashable, make: Callable[[], Runtime]) -> Runtime:
         """Return the runtime of a structure; `make` compiles it where it is not known."""
@@ -49,6 +54,7 @@ class CompileCache:
             while len(self._runtimes) > self._capacity:
                 self._runtimes.popitem(last=False)
         self._hint(graph)
+        self.trim()
         return known
 
     def trim(self) -> None:
@@ -87,10 +93,8 @@ class CompileCache:
             while len(self._skeletons) > self._capacity:
                 self._skeletons.popitem(last=False)
         if count == RECOMPILES_HINTED:
-            warnings.warn(
+            warn(
                 f"a graph of {len(graph.lines)} nodes was compiled {count} times and only the "
                 "numbers in it differed; numbers are part of a graph's structure: make what "
-                "changes from run to run a softcuda.input, or a rank-0 tensor",
-                SoftCudaWarning,
-                stacklevel=4,
+                "changes from run to run a softcuda.input, or a rank-0 tensor"
             )

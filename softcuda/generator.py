@@ -47,7 +47,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         start = int.from_bytes(os.urandom(8), "little") >> 1 if seed is None else _checked(seed)
-        self.variable = Tensor.leaf(np.array([start, 0], np.int64), OPS["variable"], "generator")
+        self.variable = Tensor.leaf(np.array([start, 0], np.int64), OPS["variable"])
 
     @property
     def state(self) -> GeneratorState:

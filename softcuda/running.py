@@ -17,8 +17,8 @@ from softcuda.executor.executable import Executable
 from softcuda.executor.on_demand import compile_kernels, cuda_target
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import flatten
-from softcuda.graph.node import Node
-from softcuda.graph.op import Kind
+from softcuda.graph.node import Node, amend
+from softcuda.graph.op import OPS, Kind
 from softcuda.graph.trace import Traced, on_device, trace
 from softcuda.profile.model import Profile
 from softcuda.profile.resolve import default_profile, resolve
@@ -29,6 +29,8 @@ __all__ = ["clear_cache", "compile", "evaluate_nodes", "explain"]
 Config = str | os.PathLike[str] | Profile | None
 
 _CACHE: Final = CompileCache()
+
+_UNMADE: Final = (OPS["none"], None)  # what made the value of a leaf: nothing
 
 
 class _CacheKey(NamedTuple):
@@ -62,10 +64,17 @@ def _target(
         return asked, ""
     if isinstance(asked, Profile):
         return asked.device.target, f"{asked.name} describes a machine without one"
+    if asked == "cpu":
+        return CPU, "it is compiled for the CPU, by target='cpu'"
     if isinstance(asked, str):
         here = profile.device.target
         known = here if here.type == "cuda" else Target("cuda", "", 1, 48, 1)
         return replace(known, arch=named_arch(asked)), ""
+    if asked is not None:
+        raise ArgumentTypeError(
+            f"compile: target is {asked!r} of type {type(asked).__name__}; allowed are 'cpu', the "
+            "name of an architecture such as 'sm_90a', a Profile, and None for this machine"
+        )
     if not wants_cuda:
         return CPU, "the profile names no CUDA backend"
     found = cuda_target()
@@ -89,9 +98,9 @@ def compile(
         outputs: a tensor, or a list, tuple or dict of tensors, nested as you like.
         config: path of a profile, a Profile, or "default" for the shipped DEFAULT.soft; None
             looks at SOFTCUDA_CONFIG, ./CONFIG.soft, the user's config folder, DEFAULT.soft.
-        target: the machine to compile for: an architecture such as "sm_90a", a profile whose
-            [device] section describes it, or None for this one. A graph that is compiled for
-            another machine can be printed and not run.
+        target: the machine to compile for: "cpu", an architecture such as "sm_90a", a profile
+            whose [device] section describes it, or None for this one. A graph that is compiled
+            for another machine can be printed and not run.
         updates: variable -> tensor of its new value [its shape and dtype]; written at the end of
             each run, after the last read.
         strict: a backend that refuses a node, or a missing row, is an error instead of a
@@ -103,9 +112,20 @@ def compile(
     Raises:
         ConfigError: the profile cannot be used.
         ShapeError, DTypeError, ArgumentError: the graph or the updates do not fit.
+        ArgumentTypeError: an argument is of a type that is not allowed.
         BackendError, BackendRefused, NoDeviceError: no backend can run a node.
     """
     nodes, skeleton = flatten(outputs)
+    if not isinstance(strict, bool):
+        raise ArgumentTypeError(
+            f"compile: strict is {strict!r} of type {type(strict).__name__}; allowed are True and "
+            "False"
+        )
+    if updates is not None and not isinstance(updates, Mapping):
+        raise ArgumentTypeError(
+            f"compile: updates is of type {type(updates).__name__}; allowed is a mapping "
+            "{variable: tensor of its new value}"
+        )
     pairs = dict(updates or {})
     for variable, new in pairs.items():
         if not isinstance(variable, Node) or not isinstance(new, Node):
@@ -117,9 +137,9 @@ def compile(
     program = compile_graph(traced.graph, _settings(config, target, strict, traced.leaves))
     if target is not None:
         compile_kernels(program)
-    executable = Executable(program, traced.leaves, skeleton, traced.nodes)
     _freeze(traced, program.origin, program.choices)
-    return executable
+    made_by = [_UNMADE if node.is_leaf else (node.op, node.backend_id) for node in nodes]
+    return Executable(program, traced.leaves, skeleton, traced.nodes, made_by)
 
 
 def evaluate_nodes(nodes: Sequence[Node]) -> None:
@@ -146,11 +166,12 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
                 f"evaluate: the graph reads the input{name} {list(leaf.dims)} {leaf.dtype}, which "
                 "has no value; use softcuda.compile(...).run({...}) and feed it"
             )
-    arrays = [leaf.data for leaf in traced.leaves]
-    fixed = [leaf.op.name == "variable" for leaf in traced.leaves]
-    transient = [position for position, stays in enumerate(fixed) if not stays]
-    results = runtime.run(arrays, arrays, transient)
     program = runtime.program
+    arrays = [leaf.data for leaf in traced.leaves]
+    # The cache outlives what it is given: it keeps no array but the state of a generator.
+    transient = [position for position in range(len(arrays)) if position not in program.updated]
+    variables = {position: arrays[position] for position in program.updated}
+    results = runtime.run(arrays, variables, transient)
     _freeze(traced, program.origin, program.choices)
     for node, index in zip(roots, program.outputs, strict=True):
         node.settle(results[index])
@@ -159,11 +180,29 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
 def explain(tensor: Node, config: Config = None) -> str:
     """Return what compiling the tensor's graph decides for it, and by which profile line.
 
-    Nothing runs. An evaluated tensor is a leaf and has nothing to decide.
+    Nothing runs. An evaluated tensor is a leaf and has nothing to decide: of it the backend that
+    computed it is named.
+
+    Raises:
+        ArgumentTypeError: it is no tensor.
+        ConfigError, BackendError: as `compile`.
     """
-    if tensor.is_leaf:
-        return f"{tensor.op.name} {list(tensor.dims)} {tensor.dtype}: a leaf, nothing runs for it"
-    return compile(tensor, config).explain(tensor)
+    if not isinstance(tensor, Node):
+        raise ArgumentTypeError(
+            f"explain: a value of type {type(tensor).__name__} is no tensor; allowed is one "
+            "tensor; print(softcuda.compile(outputs)) shows what was decided for all of a graph"
+        )
+    if not tensor.is_leaf:
+        return compile(tensor, config).explain(tensor)
+    about = f"{tensor.op.name} {list(tensor.dims)} {tensor.dtype}"
+    if tensor.backend_id is None:
+        return f"{about}: a leaf, nothing runs for it"
+    made = f"computed by {tensor.backend_id} as op {tensor.op.name}"
+    if tensor.backend_id == "folded":
+        made = f"op {tensor.op.name} was folded away by simplify"
+    elif tensor.backend_id == "view":
+        made = f"a view, made by op {tensor.op.name}"
+    return f"{about}: {made}; its value is there, nothing runs"
 
 
 def clear_cache() -> None:
@@ -176,4 +215,4 @@ def _freeze(traced: Traced, origin: Sequence[int], choices: Sequence[Any]) -> No
     """Write the frozen backend into every node, for `tensor.backend_id` to show."""
     for node, line in zip(traced.nodes, origin, strict=False):
         if node.op.kind is not Kind.LEAF and node.data is None:
-            node.backend_id = "folded" if line < 0 else choices[line].backend_id
+            amend(node, "backend_id", "folded" if line < 0 else choices[line].backend_id)

@@ -39,7 +39,16 @@ def layout_of(number: int, line: Line, before: list[Layout], lines: list[Line]) 
     source = line.inputs[0]
     base, offset, strides = before[source]
     window = view_strides(line.op.name, line.params, lines[source].dims, strides)
-    return None if window is None else Layout(base, offset + window.offset, window.strides)
+    if window is None:
+        return None
+    return Layout(base, offset + window.offset, _forward(line.dims, window.strides))
+
+
+def _forward(dims: Dims, strides: Dims) -> Dims:
+    """Return the strides, none negative where the extent is 1: no element lies behind it."""
+    if min(strides, default=0) >= 0:
+        return strides
+    return tuple(abs(s) if d <= 1 else s for d, s in zip(dims, strides, strict=True))
 
 
 def operand_at(line: Line, layout: Layout) -> Operand:

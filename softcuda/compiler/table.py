@@ -9,9 +9,10 @@ from softcuda.compiler.program import ArenaSize, Program
 from softcuda.graph.op import Kind
 from softcuda.graph.params import Dims
 
-__all__ = ["decision_table", "format_bytes", "line_report"]
+__all__ = ["counted", "decision_table", "format_bytes", "line_report"]
 
 _HEADINGS = ("step", "op", "shapes", "dtype", "backend_id", "decided by", "kernel", "bytes", "at")
+_SHOWN_OPERANDS = 4
 
 
 def format_bytes(nbytes: int) -> str:
@@ -29,6 +30,16 @@ def format_bytes(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number of things in words, the plural of `one` where there is not one of them.
+
+    Example:
+        >>> counted(1, "step"), counted(0, "leaf", "leaves")
+        ('1 step', '0 leaves')
+    """
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def decision_table(program: Program) -> str:
     """Return the table of a program: every op, the profile line that decided it, its memory."""
     rows: list[tuple[str, ...]] = []
@@ -37,14 +48,17 @@ def decision_table(program: Program) -> str:
     widths = [
         max([len(_HEADINGS[k]), *(len(row[k]) for row in rows)]) for k in range(len(_HEADINGS))
     ]
-    lines = [f"profile {program.profile}, target {program.target}, {len(program.steps)} steps"]
+    lines = [f"profile {program.profile}, target {program.target}, {counted(len(program.steps), 'step')}"]
     lines.append("  ".join(h.ljust(w) for h, w in zip(_HEADINGS, widths, strict=True)).rstrip())
     lines.append("  ".join("-" * w for w in widths))
     for row in rows:
         lines.append("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
     views = sum(line.op.kind is Kind.VIEW for line in program.graph.lines)
     if views:
-        lines.append(f"{views} views: backend_id view, they do no work")
+        lines.append(
+            f"{counted(views, 'view')}: backend_id view, "
+            f"{'it does' if views == 1 else 'they do'} no work"
+        )
     for device, size in (program.arenas or {"cpu": ArenaSize(0, 0)}).items():
         lines.append(
             f"{device} arena {format_bytes(size.nbytes)}, most alive at once "
@@ -82,7 +96,7 @@ def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...
     for line_number in step.lines:
         line = program.graph.lines[line_number]
         choice = program.choices[line_number]
-        operands = ", ".join(_dims(program.graph.lines[i].dims) for i in line.inputs)
+        operands = _operands([_dims(program.graph.lines[i].dims) for i in line.inputs])
         shapes = f"{operands} -> {_dims(line.dims)}" if operands else _dims(line.dims)
         ends = line_number == last
         decided = f"{choice.reason}; {choice.note}" if choice.note else choice.reason
@@ -114,13 +128,20 @@ def line_report(program: Program, number: int, about: Sequence[str]) -> str:
     for position, step in enumerate(program.steps):
         if number in step.lines:
             fused = len(step.lines) - 1
-            beside = f", fused with {fused} other ops" if fused else ""
+            beside = f", fused with {counted(fused, 'other op')}" if fused else ""
             place = program.places[step.outputs[0].value]
             rows.append(
                 f"step {position} of {len(program.steps)}: kernel {step.kernel} on "
                 f"{step.backend_id}{beside}, {format_bytes(place.nbytes)} in {place.space}"
             )
     return "\n".join(rows)
+
+
+def _operands(shapes: Sequence[str]) -> str:
+    """Return the shapes of operands in one cell: all, or the first two and how many there are."""
+    if len(shapes) <= _SHOWN_OPERANDS:
+        return ", ".join(shapes)
+    return f"{shapes[0]}, {shapes[1]}, .. {len(shapes)} operands"
 
 
 def _dims(dims: Dims) -> str:

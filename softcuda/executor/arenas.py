@@ -7,6 +7,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
+from softcuda.errors import PoolExhausted
+from softcuda.forks import renew_in_child
+from softcuda.pool.blocks import exact_bytes
 from softcuda.pool.bump import BumpPool
 from softcuda.pool.host import HostPool
 
@@ -43,8 +46,14 @@ class Arenas:
     def __init__(self, make: Callable[[int, int], Arena]) -> None:
         """Begin without arenas; `make(nbytes, block_bytes)` makes one."""
         self._make = make
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may run another executable
         self._free: list[Arena] = []
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child."""
+        self._lock = threading.RLock()
+        self._free = []
 
     def acquire(self, nbytes: int, preferred: Arena | None, block_bytes: int) -> Arena:
         """Return an arena of at least `nbytes`: the preferred one, another free one, or a new one.
@@ -84,7 +93,13 @@ class Arenas:
 
 
 def _host_arena(nbytes: int, block_bytes: int) -> Arena:
-    return Arena(HostPool(block_bytes), nbytes)
+    try:
+        return Arena(HostPool(block_bytes), nbytes)
+    except PoolExhausted:
+        raise PoolExhausted(
+            f"run: host memory exhausted: the intermediates of the graph need {exact_bytes(nbytes)} "
+            "at once; make the tensors smaller, or compute the graph in parts"
+        ) from None
 
 
 HOST_ARENAS: Final = Arenas(_host_arena)

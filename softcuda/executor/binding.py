@@ -19,7 +19,7 @@ def window_on(base: Array, operand: Operand) -> Array:
     size = base.itemsize
     whole = operand.offset == 0 and base.shape == operand.dims
     if whole and all(
-        have == stride * size or extent <= 1
+        have == stride * size or extent == 0 or (extent == 1 and have >= 0)
         for extent, have, stride in zip(base.shape, base.strides, operand.strides, strict=True)
     ):
         return base

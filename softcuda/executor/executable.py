@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from softcuda.compiler.program import Program
-from softcuda.compiler.table import decision_table, line_report
+from softcuda.compiler.table import counted, decision_table, line_report
 from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
 from softcuda.executor.feeds import conform
 from softcuda.executor.on_demand import upload
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import rebuild
-from softcuda.graph.node import Node
-from softcuda.graph.op import OPS
+from softcuda.graph.node import Node, amend, become
+from softcuda.graph.op import OPS, Kind, Op
 
 __all__ = ["Executable"]
+
+MadeBy = tuple[Op, str | None]
 
 _NONE = OPS["none"]
 _VARIABLE = OPS["variable"]
@@ -43,7 +45,17 @@ class Executable:
         leaves: Sequence[Node],
         skeleton: Any,
         nodes: Sequence[Node] = (),
+        made_by: Sequence[MadeBy] = (),
     ) -> None:
+        """Make an executable that has not run yet.
+
+        Args:
+            program: what compiling gave.
+            leaves: its leaf nodes, by position.
+            skeleton: the structure of the outputs, with numbers for tensors.
+            nodes: the node of each traced line.
+            made_by: for each number of the skeleton the op and the backend_id of its tensor.
+        """
         self.program = program
         self.leaves = tuple(leaves)
         self._skeleton = skeleton
@@ -67,7 +79,12 @@ class Executable:
             if line.params.device == "cuda" and isinstance(self._own[k], np.ndarray)
         ]
         self._single = isinstance(skeleton, int)
-        self._kinds = [program.graph.lines[n] for n in program.output_lines]
+        self._made_by = tuple(made_by) or _made_by(program)
+        results = list(zip(program.outputs, self._made_by, strict=True))
+        distinct = list(dict.fromkeys(results))
+        self._tensor_of = [distinct.index(result) for result in results]
+        lines = [program.graph.lines[n] for n in program.output_lines]
+        self._results = [(k, lines[k].dims, lines[k].dtype, *made) for k, made in distinct]
 
     def _named_leaves(self) -> dict[str, int]:
         names: dict[str, int] = {}
@@ -82,21 +99,22 @@ class Executable:
             names[leaf.name] = position
         return names
 
-    def run(self, feeds: Mapping[Any, Any] | None = None, **by_name: Any) -> Any:
+    def run(self, feeds: Mapping[Any, Any] | None = None, /, **by_name: Any) -> Any:
         """Run the graph and return evaluated tensors in the structure of its outputs.
 
         Args:
             feeds: leaf, or name of a leaf -> array, tensor or number of its shape and dtype.
-            by_name: the same, for names that are Python identifiers.
+            by_name: the same, for names that are Python identifiers; any may be an input's name.
 
         Returns:
             New tensors; a tensor that an earlier run returned keeps its value.
 
         Raises:
-            FeedError: a feed is unknown, given twice, missing, or of the wrong shape or dtype.
+            FeedError: a feed is unknown, given twice, missing, or of the wrong shape or dtype, or
+                `feeds` is no mapping.
         """
-        if feeds or by_name:
-            arrays, transient = self._fed(feeds or {}, by_name)
+        if feeds is not None or by_name:
+            arrays, transient = self._fed({} if feeds is None else feeds, by_name)
             return self._wrapped(self._ready().run(arrays, self._values(), transient))
         if self._missing:
             raise self._lacking(self._missing)
@@ -117,25 +135,29 @@ class Executable:
             with self._making:
                 while self._to_send:
                     leaf = self.leaves[position := self._to_send[-1]]
-                    leaf.data = upload(leaf.data, is_volatile=leaf.op is _VARIABLE)
+                    data = upload(leaf.data, is_volatile=leaf.op is _VARIABLE)
+                    amend(leaf, "data", data)
                     self._own[position] = leaf.data
                     self._to_send.pop()
         return self._own
 
-    def _wrapped(self, results: list[Any]) -> Any:
-        tensor, outputs = self._tensor, self.program.outputs
+    def _wrapped(self, arrays: list[Any]) -> Any:
+        cls = self._tensor
+        made = []
+        for place, dims, dtype, op, backend_id in self._results:
+            node = Node(op, (), dims, dtype, (), arrays[place])
+            node.backend_id = backend_id
+            made.append(become(cls, node))
         if self._single:
-            line = self._kinds[0]
-            return tensor(_NONE, (), line.dims, line.dtype, (), results[0])
-        made = [
-            tensor(_NONE, (), line.dims, line.dtype, (), array)
-            for line, array in zip(self._kinds, results, strict=True)
-        ]
-        return rebuild(self._skeleton, lambda number: made[outputs[number]])
+            return made[0]
+        numbers = self._tensor_of
+        return rebuild(self._skeleton, lambda number: made[numbers[number]])
 
     def _fed(
         self, feeds: Mapping[Any, Any], by_name: Mapping[str, Any]
     ) -> tuple[list[Any], list[int]]:
+        if not isinstance(feeds, Mapping):
+            raise self._no_mapping(feeds)
         arrays = list(self._values())
         given: dict[int, Any] = {}
         for key, value in [*feeds.items(), *by_name.items()]:
@@ -151,6 +173,17 @@ class Executable:
         if missing:
             raise self._lacking(missing)
         return arrays, list(given)
+
+    def _no_mapping(self, feeds: Any) -> FeedError:
+        name = next(iter(self._names), None)
+        use = "run({leaf: value})" if name is None else f"run({{{name!r}: value}})"
+        shape = getattr(feeds, "shape", None)
+        about = "" if not isinstance(shape, tuple) else f" and shape {list(shape)}"
+        return FeedError(
+            f"run: feeds is a mapping {{leaf or name: value}} and a value of type "
+            f"{type(feeds).__name__}{about} was given; say which of the {len(self.leaves)} leaves "
+            f"it is for, as in {use}"
+        )
 
     def _position(self, key: Any) -> int:
         found = self._names.get(key) if isinstance(key, str) else self._positions.get(id(key))
@@ -220,20 +253,37 @@ class Executable:
 
     def __repr__(self) -> str:
         return (
-            f"<softcuda.Executable: {len(self.program.steps)} steps, {len(self.leaves)} leaves, "
-            f"{len(self.program.output_lines)} outputs, profile {self.program.profile}>"
+            f"<softcuda.Executable: {counted(len(self.program.steps), 'step')}, "
+            f"{counted(len(self.leaves), 'leaf', 'leaves')}, "
+            f"{counted(len(self.program.output_lines), 'output')}, profile {self.program.profile}>"
         )
 
     def __str__(self) -> str:
         return decision_table(self.program)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return _restored, (self.program, self.leaves, self._skeleton, self._tensor)
+        parts = (self.program, self.leaves, self._skeleton, self._tensor, self._made_by)
+        return _restored, parts
+
+
+def _made_by(program: Program) -> tuple[MadeBy, ...]:
+    """Return op and backend_id of each output, as the program's own lines have them."""
+    found: list[MadeBy] = []
+    for index in program.outputs:
+        number = program.output_lines[index]
+        op = program.graph.lines[number].op
+        is_leaf = op.kind is Kind.LEAF
+        found.append((_NONE, None) if is_leaf else (op, program.choices[number].backend_id))
+    return tuple(found)
 
 
 def _restored(
-    program: Program, leaves: Sequence[Node], skeleton: Any, tensor: type[Node]
+    program: Program,
+    leaves: Sequence[Node],
+    skeleton: Any,
+    tensor: type[Node],
+    made_by: Sequence[MadeBy] = (),
 ) -> Executable:
-    made = Executable(program, leaves, skeleton)
+    made = Executable(program, leaves, skeleton, (), made_by)
     made._tensor = tensor
     return made

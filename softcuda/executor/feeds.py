@@ -95,7 +95,8 @@ def _array_of(value: Any, dtype: DType, label: str) -> Array | DeviceArray:
         loose = np.asarray(value)
         for number in loose.reshape(-1).tolist():
             check_number(number, dtype)
-        return loose.astype(dtype.numpy)
+        with np.errstate(all="ignore"):  # a number that is too large for its dtype is infinite
+            return loose.astype(dtype.numpy)
     except (SoftCudaError, ValueError, TypeError) as error:
         raise FeedError(
             f"run: the feed of {label} cannot become {dtype}: {error}; give an array of {dtype}"

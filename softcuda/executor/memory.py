@@ -29,7 +29,7 @@ class ProgramMemory:
 
     Attributes:
         leaves: the array of each leaf, by position; None where it is not bound.
-        variables: the buffers that updates write, by position.
+        variables: the buffers that updates write, by their position among the leaves.
         rings: the buffers of each output.
         slots: the buffer that each output takes in this run.
         arenas: device type -> the arena of this run, or of the last one.
@@ -39,15 +39,16 @@ class ProgramMemory:
         self._program = program
         self._session = session
         lines = program.graph.lines
-        self._numbers = {
-            number: np.array(value_of(line.params.value), line.dtype.numpy)
-            for number, line in enumerate(lines)
-            if line.op.name == "constant"
-        }
+        with np.errstate(all="ignore"):  # a number that is too large for its dtype is infinite
+            self._numbers = {
+                number: np.array(value_of(line.params.value), line.dtype.numpy)
+                for number, line in enumerate(lines)
+                if line.op.name == "constant"
+            }
         self._device_numbers = self._upload_numbers()
         self.rings = [self._ring(number) for number in program.output_lines]
         self.leaves: list[Any] = [None] * len(program.leaf_lines)
-        self.variables: Any = ()
+        self.variables: dict[int, Any] = {}
         self.slots: list[Slot | None] = [None] * len(self.rings)
         self.arenas: dict[str, Arena] = {}
 

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softcuda.backends import bind
 from softcuda.compiler.program import Program
-from softcuda.errors import NoDeviceError
+from softcuda.errors import BackendError, NoDeviceError
+from softcuda.executor.arenas import Arena, Arenas
+from softcuda.executor.calls import StepCalls
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.on_demand import device_steps, session
-from softcuda.executor.outputs import Slot
+from softcuda.executor.variables import VARIABLE_LOCKS
+from softcuda.forks import renew_in_child
 from softcuda.pool.buffers import aligned_empty
 
 if TYPE_CHECKING:
     from softcuda.executor.devices import DeviceSession
 
-__all__ = ["SMALL_BYTES", "Runtime"]
+__all__ = ["FIXED_BYTES", "SMALL_BYTES", "Runtime"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
 
-SMALL_BYTES = 65536  # inputs up to this size are copied into fixed slots
+SMALL_BYTES = 65536  # inputs up to this size are copied into fixed slots ..
+FIXED_BYTES = 262144  # .. as long as all slots of a runtime stay below this
 
 
 def _replay(calls: list[Call]) -> None:
@@ -66,27 +69,29 @@ class Runtime:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_running = False
+        self._is_whole = True  # False while a run changes what it is bound to
         self._context = _quiet_context()
         on_device = _session_for(program)
         self._memory = memory = ProgramMemory(program, on_device)
         self._device = None if on_device is None else device_steps(program, on_device, memory)
+        self._shared = [
+            position
+            for position, number in enumerate(program.leaf_lines)
+            if program.graph.lines[number].op.name == "variable"
+        ]
         self._given: Sequence[Any] | None = None
         self._fixed: dict[int, Array] = {}
-        self._calls: list[list[Call]] = [[] for _ in program.steps]
-        self._generations = [0] * len(program.steps)
-        self._flat: list[Call] = []
-        self._starts = [0] * (len(program.steps) + 1)
-        self._stale: set[int] = set(range(len(program.steps)))
+        self._fixed_bytes = 0
+        self._calls = StepCalls(program, memory, self._device)
         self._index_steps()
+        renew_in_child(self)
 
     def _index_steps(self) -> None:
-        """Note which steps touch each leaf and each output, and which arena."""
-        memory = self._memory
-        self._leaf_steps: list[set[int]] = [set() for _ in memory.leaves]
-        self._output_steps: list[set[int]] = [set() for _ in memory.rings]
-        touched: list[set[int]] = [set() for _ in self.program.steps]
-        self._only_output: list[int] = []
+        """Note which steps touch each leaf and each output."""
+        self._leaf_steps: list[set[int]] = [set() for _ in self._memory.leaves]
+        self._output_steps: list[set[int]] = [set() for _ in self._memory.rings]
         for number, step in enumerate(self.program.steps):
             for operand in (*step.inputs, *step.outputs):
                 place = self.program.places[operand.value]
@@ -94,16 +99,11 @@ class Runtime:
                     self._leaf_steps[place.at].add(number)
                 elif place.space in ("output", "lent"):
                     self._output_steps[place.at].add(number)
-                    touched[number].add(place.at)
-            # Calls of the host can be kept with the buffer they are bound to; nodes of a driver
-            # graph cannot.
-            keeps = len(touched[number]) == 1 and not self.program.on_device(step)
-            self._only_output.append(next(iter(touched[number])) if keeps else -1)
 
     def run(
         self,
         leaves: Sequence[Any],
-        variables: Sequence[Any],
+        variables: Sequence[Any] | Mapping[int, Any],
         transient: Sequence[int] = (),
     ) -> list[Any]:
         """Run the program; return an array for each of its output lines.
@@ -112,40 +112,81 @@ class Runtime:
 
         Args:
             leaves: the array of each leaf, by position, of the declared shape, dtype and strides.
-            variables: the buffers that updates write, by position (others are ignored).
+            variables: the buffers that updates write, by position among the leaves.
             transient: positions whose arrays are not kept after the run.
         """
         with self._lock:
-            forget: list[int] = []
-            if leaves is not self._given or transient or self._stale:
-                forget = self._take_leaves(leaves, variables, transient)
+            if self._is_running:
+                raise BackendError(
+                    "run: this executable is running in this thread already; a signal handler or a "
+                    "callback cannot run it again, compile another one for it"
+                )
+            self._is_running = True
             try:
-                self._take_arenas()
-                self._take_outputs()
-                if self._stale:
-                    self._bind_stale()
-                self._context.run(_replay, self._flat)
-                return [slot.array for slot in self._memory.slots if slot is not None]
-            except BaseException:
-                self._settle_device()
-                raise
+                if not self._shared:
+                    return self._run(leaves, variables, transient)
+                buffers = [leaves[position] for position in self._shared]
+                with VARIABLE_LOCKS.held([*buffers, *(variables[p] for p in self.program.updated)]):
+                    return self._run(leaves, variables, transient)
             finally:
-                for device, arena in self._memory.arenas.items():
-                    self._memory.supplier(device).release(arena)
-                for position in forget:
-                    self._forget(position)
+                self._is_running = False
 
-    def _settle_device(self) -> None:
-        """Wait for the device after an interrupted run, so that its memory is free again."""
-        if self._device is not None:
-            self._device.wait()
+    def _run(
+        self,
+        leaves: Sequence[Any],
+        variables: Sequence[Any] | Mapping[int, Any],
+        transient: Sequence[int],
+    ) -> list[Any]:
+        if not self._is_whole:
+            self._reset()
+        self._is_whole = False
+        taken: list[tuple[Arenas, Arena]] = []
+        forget: list[int] = []
+        try:
+            if leaves is not self._given or transient or self._calls.stale:
+                forget = self._take_leaves(leaves, variables, transient)
+            self._take_arenas(taken)
+            self._take_outputs()
+            if self._calls.stale:
+                self._context.run(self._calls.bind_stale)
+            self._context.run(_replay, self._calls.flat)
+            found = [slot.array for slot in self._memory.slots if slot is not None]
+            for position in forget:
+                self._forget(position)
+            self._is_whole = True
+            return found
+        except BaseException:
+            if self._device is not None:
+                self._device.wait()  # its memory is free again afterwards
+            self._reset()  # keeps nothing alive that the caller let go of
+            raise
+        finally:
+            while taken:
+                supplier, arena = taken.pop()
+                supplier.release(arena)
+
+    def _reset(self) -> None:
+        """Forget every binding: the run before was interrupted or failed."""
+        self._unbind()
+        self._given = None
+        self._memory.leaves = [None] * len(self._memory.leaves)
+        self._memory.slots = [None] * len(self._memory.slots)
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child: another thread may have been amid a run."""
+        self._lock = threading.RLock()
+        self._is_running = False
+        self._is_whole = False
 
     def _take_leaves(
-        self, leaves: Sequence[Any], variables: Sequence[Any], transient: Sequence[int]
+        self,
+        leaves: Sequence[Any],
+        variables: Sequence[Any] | Mapping[int, Any],
+        transient: Sequence[int],
     ) -> list[int]:
         """Note the arrays of this run; return the positions to forget afterwards."""
         memory = self._memory
-        memory.variables = variables
+        memory.variables = {position: variables[position] for position in self.program.updated}
         forget: list[int] = []
         arrays = list(leaves)
         for position in transient:
@@ -154,35 +195,39 @@ class Runtime:
                 continue
             small = array.nbytes <= SMALL_BYTES and isinstance(array, np.ndarray)
             if small and array.flags.c_contiguous:
-                fixed = self._fixed.get(position)
-                if fixed is None:
-                    fixed = aligned_empty(array.shape, array.dtype)
-                    self._fixed[position] = fixed
-                fixed[...] = array
-                arrays[position] = fixed
-            else:
-                forget.append(position)
+                fixed = self._fixed_slot(position, array)
+                if fixed is not None:
+                    fixed[...] = array
+                    arrays[position] = fixed
+                    continue
+            forget.append(position)
         for position, array in enumerate(arrays):
             if memory.leaves[position] is not array:
                 memory.leaves[position] = array
-                self._spoil(self._leaf_steps[position])
+                self._calls.spoil(self._leaf_steps[position])
         self._given = None if transient else leaves
         return forget
 
-    def _take_arenas(self) -> None:
+    def _fixed_slot(self, position: int, array: Array) -> Array | None:
+        """Return the memory that a small leaf is copied into, None where there is no room left."""
+        fixed = self._fixed.get(position)
+        if fixed is None and self._fixed_bytes + array.nbytes <= FIXED_BYTES:
+            fixed = self._fixed[position] = aligned_empty(array.shape, array.dtype)
+            self._fixed_bytes += array.nbytes
+        return fixed
+
+    def _take_arenas(self, taken: list[tuple[Arenas, Arena]]) -> None:
+        """Take the arenas of this run; what is in `taken` is given back after it."""
         held = self._memory.arenas
-        preferred = dict(held)
-        held.clear()  # what is in it is given back after the run
         for device, size in self.program.arenas.items():
-            before = preferred.get(device)
+            before = held.get(device)
             supplier = self._memory.supplier(device)
             arena = supplier.acquire(size.nbytes, before, self.program.block_bytes)
-            held[device] = arena
+            taken.append((supplier, arena))
             if arena is not before:
                 arena.users.add(self)
-                self._spoil(range(len(self._calls)))
-                for ring in self._memory.rings:
-                    ring.forget_bindings()
+                self._unbind()
+                held[device] = arena
 
     def _take_outputs(self) -> None:
         slots = self._memory.slots
@@ -191,70 +236,12 @@ class Runtime:
             if slot is not slots[index]:
                 slots[index] = slot
                 for step in self._output_steps[index]:
-                    if not self._reuse(step, slot):
-                        self._stale.add(step)
-
-    def _reuse(self, step: int, slot: Slot) -> bool:
-        """Put the calls back that were bound to this slot before; False where there are none."""
-        known = slot.bindings.get(step)
-        if known is None or known[0] != self._generations[step] or step in self._stale:
-            return False
-        self._calls[step] = known[1]
-        start, stop = self._starts[step], self._starts[step + 1]
-        self._flat[start:stop] = known[1]
-        return True
-
-    def _spoil(self, steps: Iterable[int]) -> None:
-        for step in steps:
-            self._generations[step] += 1
-            self._stale.add(step)
-
-    def _bind_stale(self) -> None:
-        rebuild = False
-        for number in sorted(self._stale):
-            calls = self._bind_step(number)
-            start, stop = self._starts[number], self._starts[number + 1]
-            if len(calls) == stop - start:
-                self._flat[start:stop] = calls
-            else:
-                rebuild = True
-            self._calls[number] = calls
-            only = self._only_output[number]
-            slot = self._memory.slots[only] if only >= 0 else None
-            if slot is not None:
-                slot.bindings[number] = (self._generations[number], calls)
-        self._stale.clear()
-        if rebuild:
-            self._flat = [call for calls in self._calls for call in calls]
-            at = 0
-            for number, calls in enumerate(self._calls):
-                self._starts[number] = at
-                at += len(calls)
-            self._starts[-1] = at
-
-    def _bind_step(self, number: int) -> list[Call]:
-        step, memory = self.program.steps[number], self._memory
-        if self._device is not None and self.program.on_device(step):
-            return self._device.bind(number)
-        outputs = [memory.window(operand) for operand in step.outputs]
-        if outputs and not any(out.size for out in outputs):
-            return []
-        inputs = [memory.window(operand) for operand in step.inputs]
-        return bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
+                    self._calls.move(step, slot)
 
     def _forget(self, position: int) -> None:
         """Drop every reference to a transient leaf's array."""
-        memory = self._memory
-        memory.leaves[position] = None
-        for step in self._leaf_steps[position]:
-            start, stop = self._starts[step], self._starts[step + 1]
-            self._flat[start:stop] = [(_nothing, ())] * (stop - start)
-            self._calls[step] = []
-            self._spoil((step,))
-            only = self._only_output[step]
-            slot = memory.slots[only] if only >= 0 else None
-            if slot is not None:
-                slot.bindings.pop(step, None)
+        self._memory.leaves[position] = None
+        self._calls.drop(self._leaf_steps[position])
 
     def unbind(self) -> None:
         """Forget the arena; the next run binds every step again.
@@ -263,30 +250,24 @@ class Runtime:
         """
         if self._lock.acquire(blocking=False):
             try:
-                self._unbind()
+                if not self._is_running:
+                    self._unbind()
+                    self._memory.arenas.clear()
             finally:
                 self._lock.release()
 
     def _unbind(self) -> None:
-        self._memory.arenas.clear()
-        self._flat = []
-        self._calls = [[] for _ in self.program.steps]
-        self._starts = [0] * (len(self._calls) + 1)
+        self._calls.reset()
         for ring in self._memory.rings:
             ring.forget_bindings()
-        self._spoil(range(len(self._calls)))
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of output buffers that nobody but this runtime holds."""
-        return self._memory.held_bytes
+        """Bytes of output buffers that nobody but this runtime holds, and of small leaves."""
+        return self._memory.held_bytes + self._fixed_bytes
 
     def release_idle(self) -> None:
         """Give back the output buffers that nobody uses."""
         with self._lock:
             self._unbind()
             self._memory.forget_outputs()
-
-
-def _nothing() -> None:
-    """Stand for a call that is bound before it runs."""

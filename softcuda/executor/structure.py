@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from softcuda.errors import ArgumentTypeError
+from softcuda.errors import ArgumentError, ArgumentTypeError
 from softcuda.graph.node import Node
 
-__all__ = ["flatten", "rebuild"]
+__all__ = ["MAX_DEPTH", "flatten", "rebuild"]
+
+MAX_DEPTH: Final = 100  # levels of a structure; one that contains itself has no end
 
 
 def flatten(outputs: Any) -> tuple[list[Node], Any]:
     """Return the nodes of a structure in order, and its skeleton with numbers for nodes.
 
+    Lists, tuples and dicts keep their class, an OrderedDict or a named tuple say.
+
     Raises:
         ArgumentTypeError: something in it is neither a tensor nor a list, tuple or dict.
+        ArgumentError: it is nested deeper than 100 levels, or contains itself.
 
     Example:
         >>> nodes, skeleton = flatten([])
@@ -24,32 +30,49 @@ def flatten(outputs: Any) -> tuple[list[Node], Any]:
     """
     nodes: list[Node] = []
 
-    def visit(part: Any) -> Any:
+    def visit(part: Any, depth: int) -> Any:
         if isinstance(part, Node):
             nodes.append(part)
             return len(nodes) - 1
+        if depth > MAX_DEPTH:
+            raise ArgumentError(
+                f"outputs: a {type(part).__name__} lies {depth} levels deep; allowed are "
+                f"{MAX_DEPTH} levels, and no structure that contains itself"
+            )
+        inner = depth + 1
+        if isinstance(part, dict):
+            return _refilled(part, [visit(value, inner) for value in part.values()])
         if isinstance(part, Mapping):
-            return {key: visit(value) for key, value in part.items()}
-        if isinstance(part, tuple):
-            parts = [visit(value) for value in part]
-            return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
-        if isinstance(part, list):
-            return [visit(value) for value in part]
+            return {key: visit(value, inner) for key, value in part.items()}
+        if isinstance(part, (list, tuple)):
+            return _refilled(part, [visit(value, inner) for value in part])
         raise ArgumentTypeError(
             f"outputs: {part!r} of type {type(part).__name__} is no tensor; allowed are tensors "
             "and lists, tuples and dicts of them"
         )
 
-    return nodes, visit(outputs)
+    return nodes, visit(outputs, 0)
 
 
 def rebuild(skeleton: Any, value: Callable[[int], Any]) -> Any:
     """Return the structure of a skeleton with `value(number)` in each place."""
     if isinstance(skeleton, int):
         return value(skeleton)
-    if isinstance(skeleton, dict):
-        return {key: rebuild(part, value) for key, part in skeleton.items()}
-    parts = [rebuild(part, value) for part in skeleton]
-    if isinstance(skeleton, tuple):
-        return type(skeleton)(*parts) if hasattr(skeleton, "_fields") else tuple(parts)
-    return parts
+    parts = skeleton.values() if isinstance(skeleton, dict) else skeleton
+    return _refilled(skeleton, [rebuild(part, value) for part in parts])
+
+
+def _refilled(like: Any, parts: list[Any]) -> Any:
+    """Return a list, tuple or dict of the class of `like`, with other elements or values."""
+    if type(like) is list:
+        return parts
+    if isinstance(like, tuple):
+        return tuple.__new__(type(like), parts)
+    if type(like) is dict:
+        return dict(zip(like, parts, strict=True))
+    made = copy.copy(like)  # of a class of its own, with what else it holds
+    if isinstance(like, list):
+        made[:] = parts
+    else:
+        made.update(zip(like, parts, strict=True))
+    return made

@@ -7,13 +7,12 @@ import math
 from softcuda.dtype import f32
 from softcuda.errors import ArgumentError, DTypeError, ShapeError
 from softcuda.functions.binary import where
-from softcuda.functions.indexing import take_along_axis
 from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.graph.op import OPS
-from softcuda.graph.params import Dims, LayerNorm, Softmax, literal
+from softcuda.graph.params import Dims, Gather, LayerNorm, Softmax, literal
 from softcuda.graph.shapes import normalize_axis
 from softcuda.tensor import Tensor
-from softcuda.tensor.values import plain_number
+from softcuda.tensor.values import plain_number, whole_number, whole_number
 
 __all__ = ["cross_entropy", "layer_norm", "log_softmax", "mse_loss", "softmax"]
 
@@ -84,10 +83,13 @@ def layer_norm(
     Raises:
         ShapeError: weight or bias has another shape than the normalised axes.
         ArgumentError: x has fewer axes, axes_count is below 1, or eps is negative.
+        ArgumentTypeError: axes_count is no integer, or eps no number.
     """
     node = as_tensor("layer_norm", x)
     extra = [as_tensor("layer_norm", p) for p in (weight, bias) if p is not None]
-    count = (extra[0].ndim if extra else 1) if axes_count is None else axes_count
+    count = extra[0].ndim if extra else 1
+    if axes_count is not None:
+        count = whole_number("layer_norm", "axes_count", axes_count)
     if not 1 <= count <= node.ndim:
         raise ArgumentError(
             f"layer_norm: {count} axes of a tensor of shape {list(node.dims)} are to be "
@@ -96,7 +98,7 @@ def layer_norm(
     small = float(plain_number("layer_norm", "eps", eps))
     if not (0 <= small < math.inf):
         raise ArgumentError(f"layer_norm: eps is {small}; allowed are finite numbers >= 0")
-    params = LayerNorm(int(count), literal(small), weight is not None, bias is not None)
+    params = LayerNorm(count, literal(small), weight is not None, bias is not None)
     return node.apply(OPS["layer_norm"], (node, *extra), params)
 
 
@@ -167,9 +169,11 @@ def cross_entropy(
     if truth.dtype.is_float:
         share = where(truth == 0, 0, truth * logs)
         return _reduced("cross_entropy", -share.sum(place), reduction)
-    # A negative label would count from the end; moved below it, it is refused at run.
+    # A negative label would count from the end; moved below it, it is refused at run, by an error
+    # that moves it back.
     labels = where(truth < 0, truth - scores.dims[place], truth).expand_dims(place)
-    picked = take_along_axis(logs, labels, place).squeeze(place)
+    picked = logs.apply(OPS["gather"], (logs, labels), Gather(place, "cross_entropy"))
+    picked = picked.squeeze(place)
     return _reduced("cross_entropy", -picked, reduction)
 
 

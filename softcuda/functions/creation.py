@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from softcuda.dtype import DType, as_dtype, bool_, check_number, f32, number_dtype
-from softcuda.errors import ArgumentError, DTypeError
+from softcuda.errors import ArgumentError, DTypeError, ShapeError
 from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Arange, Eye, Full, Linspace, literal
-from softcuda.graph.shapes import check_dims
+from softcuda.graph.shapes import broadcast_dims, check_dims
 from softcuda.tensor import Tensor
-from softcuda.tensor.values import is_number, plain_number, whole_number
+from softcuda.tensor.values import flag, is_number, plain_number, whole_number
 
 __all__ = [
     "arange",
@@ -23,6 +23,7 @@ __all__ = [
     "linspace",
     "ones",
     "ones_like",
+    "shaped_dtype",
     "zeros",
     "zeros_like",
 ]
@@ -43,13 +44,40 @@ def full(shape: int | Sequence[int], value: TensorLike, dtype: DType | Any = Non
         ShapeError: a negative extent, or a value that does not broadcast.
         DTypeError, NumberRangeError: the dtype cannot hold the value.
     """
-    dims = check_dims("full", shape)
+    return _filled("full", shape, value, dtype)
+
+
+def _filled(what: str, shape: int | Sequence[int], value: TensorLike, dtype: Any) -> Tensor:
+    dims = check_dims(what, shape)
+    kind = None if dtype is None else shaped_dtype(what, shape, dtype)
     if not is_number(value):
-        spread = as_tensor("full", value).broadcast_to(dims)
-        return spread if dtype is None else spread.astype(dtype)
-    kind = number_dtype(value) if dtype is None else as_dtype(dtype)
+        given = as_tensor(what, value)
+        if broadcast_dims(what, (dims, given.dims)) != dims:
+            raise ShapeError(
+                f"{what}: the value has shape {list(given.dims)}, which does not broadcast to "
+                f"{list(dims)}; aligned from the right each extent must be equal or 1"
+            )
+        spread = given.broadcast_to(dims)
+        return spread if kind is None else spread.astype(kind)
+    if kind is None:
+        kind = number_dtype(value)
     number = value != 0 if kind is bool_ else check_number(value, kind)
     return Tensor.apply(OPS["full"], (), Full(dims, kind, literal(_plain(number))))
+
+
+def shaped_dtype(what: str, shape: Any, dtype: Any) -> DType:
+    """Return the dtype that is given behind a shape.
+
+    Raises:
+        DTypeError: it names no dtype; says so where it is an extent that the shape lacks.
+    """
+    if isinstance(dtype, int) and not isinstance(dtype, bool):
+        extents = (shape, dtype) if isinstance(shape, int) else (*shape, dtype)
+        raise DTypeError(
+            f"{what}: the dtype is the number {dtype}; allowed are names of dtypes; give the shape "
+            f"as a tuple, as in {what}({extents})"
+        )
+    return as_dtype(dtype)
 
 
 def _plain(number: Any) -> bool | int | float:
@@ -69,7 +97,7 @@ def zeros(shape: int | Sequence[int], dtype: DType | Any = f32) -> Tensor:
     Raises:
         ShapeError: a negative extent, or more than 64 axes.
     """
-    return full(shape, 0, dtype)
+    return _filled("zeros", shape, 0, dtype)
 
 
 def ones(shape: int | Sequence[int], dtype: DType | Any = f32) -> Tensor:
@@ -85,7 +113,7 @@ def ones(shape: int | Sequence[int], dtype: DType | Any = f32) -> Tensor:
     Raises:
         ShapeError: a negative extent, or more than 64 axes.
     """
-    return full(shape, 1, dtype)
+    return _filled("ones", shape, 1, dtype)
 
 
 def zeros_like(x: TensorLike, dtype: DType | Any = None) -> Tensor:
@@ -98,7 +126,7 @@ def zeros_like(x: TensorLike, dtype: DType | Any = None) -> Tensor:
     Returns:
         [shape of x], of `dtype`.
     """
-    return full_like(x, 0, dtype)
+    return _like("zeros_like", x, 0, dtype)
 
 
 def ones_like(x: TensorLike, dtype: DType | Any = None) -> Tensor:
@@ -111,7 +139,7 @@ def ones_like(x: TensorLike, dtype: DType | Any = None) -> Tensor:
     Returns:
         [shape of x], of `dtype`.
     """
-    return full_like(x, 1, dtype)
+    return _like("ones_like", x, 1, dtype)
 
 
 def full_like(x: TensorLike, value: TensorLike, dtype: DType | Any = None) -> Tensor:
@@ -128,8 +156,12 @@ def full_like(x: TensorLike, value: TensorLike, dtype: DType | Any = None) -> Te
     Raises:
         DTypeError, NumberRangeError: the dtype cannot hold the value.
     """
-    node = as_tensor("full_like", x)
-    return full(node.dims, value, node.dtype if dtype is None else dtype)
+    return _like("full_like", x, value, dtype)
+
+
+def _like(what: str, x: TensorLike, value: TensorLike, dtype: Any) -> Tensor:
+    node = as_tensor(what, x)
+    return _filled(what, node.dims, value, node.dtype if dtype is None else dtype)
 
 
 def arange(
@@ -149,6 +181,7 @@ def arange(
     Raises:
         ArgumentTypeError: something is no number.
         ArgumentError: the step is 0, or something is not finite.
+        ShapeError: there would be 2^62 elements or more.
         DTypeError, NumberRangeError: the dtype cannot hold the elements.
     """
     low, high = (0, start) if stop is None else (start, stop)
@@ -163,9 +196,9 @@ def arange(
             "that is not 0"
         )
     whole = isinstance(first, int) and isinstance(end, int) and isinstance(by, int)
-    count = max(int(-((first - end) // by)) if whole else math.ceil((end - first) / by), 0)
-    (count,) = check_dims("arange", count)
-    kind = number_dtype(first + by + end) if dtype is None else as_dtype(dtype)
+    count = -((first - end) // by) if whole else _steps(float(first), float(end), float(by))
+    (count,) = check_dims("arange", max(int(count), 0))
+    kind = number_dtype(0 if whole else 0.0) if dtype is None else as_dtype(dtype)
     if kind is bool_:
         raise DTypeError("arange: dtype bool; allowed are integers and floats")
     start_of, step_of = check_number(first, kind), check_number(by, kind)
@@ -173,6 +206,23 @@ def arange(
         check_number(first + (count - 1) * by, kind)
     numbers = (literal(start_of), literal(step_of))
     return Tensor.apply(OPS["arange"], (), Arange(*numbers, count, kind))
+
+
+def _steps(first: float, end: float, by: float) -> int:
+    """Return ceil((end - first) / by), where the difference may be more than a float holds.
+
+    Raises:
+        ShapeError: the quotient is more than a float holds.
+    """
+    count = (end - first) / by
+    if not math.isfinite(count):
+        count = (end / 2 - first / 2) / by * 2
+    if count == math.inf:
+        raise ShapeError(
+            f"arange: start {first}, stop {end}, step {by} make 2^62 elements or more; allowed "
+            "are fewer"
+        )
+    return 0 if count < 0 else math.ceil(count)
 
 
 def linspace(
@@ -203,7 +253,7 @@ def linspace(
     kind = as_dtype(dtype)
     if not kind.is_float:
         raise DTypeError(f"linspace: dtype {kind}; allowed are floats; cast the result")
-    points = Linspace(literal(first), literal(last), count, bool(endpoint), kind)
+    points = Linspace(literal(first), literal(last), count, flag("linspace", "endpoint", endpoint), kind)
     return Tensor.apply(OPS["linspace"], (), points)
 
 
@@ -223,5 +273,5 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: DType | Any = f32) -> T
         ShapeError: a negative extent.
     """
     rows, columns = check_dims("eye", (n, n if m is None else m))
-    offset = whole_number("eye", "k", k)
+    offset = max(-rows, min(whole_number("eye", "k", k), columns))
     return Tensor.apply(OPS["eye"], (), Eye(rows, columns, offset, as_dtype(dtype)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from softcuda.dtype import DType, as_dtype, f32
-from softcuda.errors import ArgumentError, ShapeError
+from softcuda.errors import ArgumentError, DTypeError, ShapeError
 from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Gather, OneHot, Triangle
@@ -81,6 +81,11 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -
     """
     node = as_tensor("take_along_axis", x)
     rows = integer_node(Tensor, "take_along_axis", indices)
+    if not rows.dtype.is_integer:
+        raise DTypeError(
+            f"take_along_axis: the indices have dtype {rows.dtype}; allowed are i32 and i64; cast "
+            "them first"
+        )
     if axis is None:
         node, axis = node.reshape((node.size,)), 0
     place = normalize_axis("take_along_axis", axis, node.ndim)
@@ -96,7 +101,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -
         node = node.broadcast_to(shapes[0])
     if rows.dims != shapes[1]:
         rows = rows.broadcast_to(shapes[1])
-    return node.apply(OPS["gather"], (node, rows), Gather(place))
+    return node.apply(OPS["gather"], (node, rows), Gather(place, "take_along_axis"))
 
 
 def one_hot(indices: TensorLike, depth: int, dtype: DType | Any = f32) -> Tensor:
@@ -138,7 +143,7 @@ def tril(x: TensorLike, k: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
     """
     node = as_tensor("tril", x)
-    return node.apply(OPS["tril"], (node,), Triangle(whole_number("tril", "k", k)))
+    return node.apply(OPS["tril"], (node,), Triangle(_diagonal("tril", node, k)))
 
 
 def triu(x: TensorLike, k: int = 0) -> Tensor:
@@ -155,4 +160,12 @@ def triu(x: TensorLike, k: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
     """
     node = as_tensor("triu", x)
-    return node.apply(OPS["triu"], (node,), Triangle(whole_number("triu", "k", k)))
+    return node.apply(OPS["triu"], (node,), Triangle(_diagonal("triu", node, k)))
+
+
+def _diagonal(what: str, x: Tensor, k: int) -> int:
+    """Return k, or the nearest diagonal just outside the last two axes where it is beyond."""
+    number = whole_number(what, "k", k)
+    if x.ndim < 2:
+        return number  # the op's own rule refuses it
+    return max(-x.dims[-2], min(number, x.dims[-1]))

@@ -101,7 +101,8 @@ def split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0
     node = as_tensor("split", x)
     place = normalize_axis("split", axis, node.ndim)
     extent = node.dims[place]
-    if hasattr(indices_or_sections, "__index__") and np.ndim(indices_or_sections) == 0:
+    rank = getattr(indices_or_sections, "ndim", 0)
+    if hasattr(indices_or_sections, "__index__") and rank == 0:
         sections = operator.index(indices_or_sections)
         if sections < 1:
             raise ArgumentError(f"split: {sections} parts were asked for; allowed are 1 and more")

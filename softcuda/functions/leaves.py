@@ -10,6 +10,7 @@ import numpy as np
 from softcuda.dtype import DType, as_dtype, dtype_of_array, f32
 from softcuda.errors import ArgumentError, ArgumentTypeError, ExchangeError
 from softcuda.executor.on_demand import duplicate, upload
+from softcuda.functions.creation import shaped_dtype
 from softcuda.functions.operands import TensorLike
 from softcuda.graph.node import on_host
 from softcuda.graph.op import OPS
@@ -170,7 +171,8 @@ def input(
     """
     dims = check_dims("input", shape)
     params = () if _device("input", device) == "cpu" else OnDevice(device)
-    return Tensor(OPS["input"], (), dims, as_dtype(dtype), params, None, _name("input", name))
+    kind = shaped_dtype("input", shape, dtype)
+    return Tensor(OPS["input"], (), dims, kind, params, None, _name("input", name))
 
 
 def variable(

@@ -84,7 +84,7 @@ def _elementwise(
     result: Callable[[Sequence[Any], Params], DType] = dt.same,
     operand: Callable[[Sequence[Any], Params], DType] = dt.common,
 ) -> Op:
-    shape = sh.same if arity == 1 else sh.broadcast(name)
+    shape = sh.same if arity == 1 else sh.broadcast(public or name)
     return Op(name, public or name, Kind.ELEMENTWISE, arity, shape, result, operand)
 
 
@@ -93,7 +93,7 @@ def _floating(name: str, public: str | None = None, *, arity: int = 1) -> Op:
 
 
 def _arithmetic(name: str, public: str | None = None, *, arity: int = 2) -> Op:
-    rule = dt.no_bools(name)
+    rule = dt.no_bools(public or name)
     return _elementwise(name, public, arity=arity, result=rule, operand=rule)
 
 
@@ -137,10 +137,10 @@ _ROWS: Final[tuple[Op, ...]] = (
     Op("variable", "variable", Kind.LEAF, 0, sh.unruled, dt.unruled),
     Op("constant", "tensor", Kind.LEAF, 0, sh.scalar, dt.given),
     # one operand
-    _elementwise("neg", "negative", result=dt.no_bools("neg"), operand=dt.no_bools("neg")),
+    _arithmetic("neg", "negative", arity=1),
     _elementwise("abs"),
     _elementwise("sign"),
-    _elementwise("square", result=dt.no_bools("square"), operand=dt.no_bools("square")),
+    _arithmetic("square", arity=1),
     _elementwise("relu"),
     _elementwise("conj"),
     _elementwise("floor"),

@@ -154,9 +154,10 @@ class Triangle(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """take and gather: the axis that the index operand addresses."""
+    """take and gather: the axis that the index operand addresses; who asked, for errors."""
 
     axis: int
+    caller: str = ""
 
 
 class OneHot(NamedTuple):

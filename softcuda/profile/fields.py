@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Collection, Sequence
@@ -16,6 +17,7 @@ __all__ = [
     "LARGEST",
     "cost_times",
     "crossings",
+    "iso_time",
     "one_of",
     "op_token",
     "positive",
@@ -65,6 +67,20 @@ def op_token(text: str, ops: Collection[str], spot: Spot) -> tuple[str, str | No
     if dtype is not None and dtype not in DTYPES:
         spot.fail(f"unknown dtype {shown(dtype)} in {shown(text)}; allowed are {listed([*DTYPES])}")
     return op, dtype
+
+
+def iso_time(text: str, what: str, spot: Spot) -> datetime.datetime:
+    """Return a time that is written as ISO 8601 has it.
+
+    Raises:
+        ConfigError: it is written in another way, or there is no such time.
+    """
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        spot.fail(
+            f"{what} is {shown(text)}; allowed is a time of ISO 8601, such as 2026-03-18T09:00:00Z"
+        )
 
 
 def size_range(text: str, spot: Spot) -> tuple[int, int | None]:

@@ -33,7 +33,7 @@ __all__ = ["parse"]
 
 _EQUALS: Final = re.compile(r"(?<![<>])=")
 _SIZE_IS: Final = re.compile(r"size\s*=\s*([^=\s]+)\s*=(.*)")
-_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
+_VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 _CAPABILITY: Final = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _COUNTS: Final = ("vram_mb", "multiprocessors", "shared_memory_kib", "l2_mib", "cpu_cores")
 
@@ -134,6 +134,8 @@ class _Reader:
         version, spot = written["soft_version"]
         if _VERSION.fullmatch(version) is None:
             spot.fail(f"soft_version is {shown(version)}; allowed is a version such as 0.1.0")
+        if "generated_at" in written:
+            fields.iso_time(written["generated_at"][0], "generated_at", written["generated_at"][1])
         return {key: text for key, (text, _) in written.items()}
 
     def _value(self, entry: Entry) -> None:

@@ -6,17 +6,17 @@ import os
 import stat
 import threading
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from softcuda.errors import ArgumentTypeError, ConfigError, SoftCudaWarning
+from softcuda.errors import ArgumentTypeError, ConfigError
 from softcuda.knobs import config_path
 from softcuda.paths import CONFIG_NAME, DEFAULT_NAME, packaged_folder, user_config_folder
 from softcuda.profile.grammar import parse
 from softcuda.profile.machine import mismatch, this_machine
 from softcuda.profile.model import DeviceFacts, Profile
-from softcuda.profile.vocabulary import known_backends, work_ops
+from softcuda.profile.vocabulary import SOFT_VERSION, known_backends, work_ops
+from softcuda.warn import warn
 
 __all__ = ["DEFAULT", "ProfileStore", "default_profile", "read", "resolve"]
 
@@ -58,7 +58,7 @@ def resolve(
     The first that there is of: `config`, SOFTCUDA_CONFIG, ./CONFIG.soft, CONFIG.soft in the
     user's config folder, the shipped DEFAULT.soft. "default" names the shipped one everywhere.
     A file is read again only when it changed. One made on another machine is used, with one
-    warning that compares the two.
+    warning that compares the two; so is one of a newer version, with one warning.
 
     Args:
         config: a path, a Profile (which is returned), "default", or None.
@@ -102,9 +102,10 @@ class ProfileStore:
     """The profiles that were loaded, each until its file changes. Safe in threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._kept: dict[_Key, _Kept] = {}
         self._warned: dict[str, _Signature] = {}
+        self._dated: dict[str, _Signature] = {}
         self._default = ""
         self._here: DeviceFacts | None = None
 
@@ -175,6 +176,8 @@ class ProfileStore:
             or abs(kept.read_ns - signature.mtime_ns) < _SETTLED_NS
         ):
             kept = self._read(key, signature, backends, by)
+        if self._dated.get(path) != signature:
+            self._say_newer(path, signature, kept.profile.meta["soft_version"])
         if "device_hash" in kept.profile.meta and self._warned.get(path) != signature:
             self._compare(path, signature, kept.profile, machine)
         return kept.profile
@@ -190,6 +193,18 @@ class ProfileStore:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = kept
         return kept
+
+    def _say_newer(self, path: str, signature: _Signature, version: str) -> None:
+        with self._lock:
+            if self._dated.get(path) == signature:
+                return
+            self._dated[path] = signature
+        if _release(version) > _release(SOFT_VERSION):
+            warn(
+                f"{path} was written by a newer version: its soft_version is {version}, and this "
+                f"softcuda reads {SOFT_VERSION}. It is obeyed as this version understands it; "
+                "install a newer softcuda, or run soft_init again"
+            )
 
     def _compare(
         self, path: str, signature: _Signature, profile: Profile, machine: DeviceFacts | None
@@ -207,12 +222,16 @@ class ProfileStore:
                 f"{fact} is {said or 'not written'!r} in the profile and {here!r} here"
                 for fact, said, here in differences
             )
-            warnings.warn(
+            warn(
                 f"{path} was made on another machine: {text}. Its rows are obeyed, and may not be "
-                "the fastest here; run soft_init again to measure this machine",
-                SoftCudaWarning,
-                stacklevel=2,
+                "the fastest here; run soft_init again to measure this machine"
             )
+
+
+def _release(version: str) -> tuple[int, int]:
+    """Return (major, minor) of a version such as 0.1.0 or 9."""
+    major, minor, *_ = (*map(int, version.split(".")), 0)
+    return major, minor
 
 
 def _named(path: object) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
-from softcuda.errors import ArgumentError, ConfigError
+from softcuda.errors import ArgumentError
 from softcuda.profile.check import range_text, token_text
 from softcuda.profile.grammar import parse
 from softcuda.profile.model import Crossing, Profile
+from softcuda.profile.place import place_file
 from softcuda.profile.text import one_line, shown
 from softcuda.profile.vocabulary import DEVICE_KEYS, META_KEYS, work_ops
 
@@ -112,28 +111,7 @@ def write(
     """
     named = os.fspath(path)
     data = _checked(profile, render(profile, notes), named)
-    target = Path(os.path.realpath(named))
-    if target.is_dir():
-        raise ConfigError(named, None, "this is a folder; allowed is the name of a file in it")
-    if not force and target.exists():
-        _refuse(named)
-    try:
-        _replace(target, data, force)
-    except FileExistsError:
-        _refuse(named)
-    except OSError as error:
-        raise ConfigError(
-            named,
-            None,
-            f"the profile cannot be written: {error.strerror or error}; what was there is "
-            "unchanged; choose a file in a folder that exists and that you may write to",
-        ) from error
-
-
-def _refuse(named: str) -> None:
-    raise ConfigError(
-        named, None, "the file exists and is kept; allowed is a new name, or --force to replace it"
-    )
+    place_file(named, data, force)
 
 
 def _checked(profile: Profile, text: str, named: str) -> bytes:
@@ -155,50 +133,6 @@ def _checked(profile: Profile, text: str, named: str) -> bytes:
                 "white space, or # and ; after white space"
             )
     return data
-
-
-def _replace(target: Path, data: bytes, force: bool) -> None:
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        temporary.unlink(missing_ok=True)
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if force or not _linked(temporary, target):
-            os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
-
-
-def _linked(temporary: Path, target: Path) -> bool:
-    """Give the file its name unless the name is taken; False where links are not known."""
-    try:
-        os.link(temporary, target)
-    except FileExistsError:
-        raise
-    except (OSError, AttributeError):
-        if target.exists():
-            raise FileExistsError(target) from None
-        return False
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last, where the system lets a folder be synchronised."""
-    if os.name != "posix":
-        return
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return  # a folder may be writable and not readable
-    try:
-        os.fsync(handle)
-    except OSError:
-        return  # some file systems refuse this for folders; the file itself is on the disk
-    finally:
-        os.close(handle)
 
 
 def _section(name: str, comment: str, lines: Sequence[str]) -> str:

@@ -6,8 +6,9 @@ from typing import Any, Final, Self
 
 from softcuda.dtype import as_dtype
 from softcuda.graph.node import Node
-from softcuda.graph.op import OPS
+from softcuda.graph.op import OPS, Op
 from softcuda.graph.params import Cast
+from softcuda.graph.shapes import broadcast_dims
 from softcuda.tensor.operands import operands, unary
 
 __all__ = ["Elementwise"]
@@ -77,7 +78,12 @@ class Elementwise(Node):
         if min is not None and max is not None:
             return self.apply(_CLIP, operands(type(self), "clip", (self, min, max)))
         if min is not None:
-            return self.apply(_MAXIMUM, operands(type(self), "clip", (self, min)))
+            return self._bounded(_MAXIMUM, min)
         if max is not None:
-            return self.apply(_MINIMUM, operands(type(self), "clip", (self, max)))
+            return self._bounded(_MINIMUM, max)
         return self.copy()
+
+    def _bounded(self, op: Op, bound: Any) -> Self:
+        pair = operands(type(self), "clip", (self, bound))
+        broadcast_dims("clip", [node.dims for node in pair])
+        return self.apply(op, pair)

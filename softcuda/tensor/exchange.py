@@ -8,6 +8,7 @@ import numpy as np
 
 from softcuda.errors import ArgumentTypeError, DTypeError, ExchangeError, ShapeError
 from softcuda.executor.on_demand import cuda_interface, device_capsule, duplicate, write_array
+from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.graph.node import Node, on_host
 from softcuda.graph.op import OPS
 from softcuda.graph.shapes import contiguous_strides
@@ -154,7 +155,8 @@ def assign_value(variable: Node, value: Any) -> None:
                 "must be equal; use astype first"
             )
         given = array_of("assign", value, variable.dtype)
-    if isinstance(variable.data, np.ndarray):
-        np.copyto(variable.data, on_host(given))
-    else:
-        write_array(variable.data, given)
+    with VARIABLE_LOCKS.held([variable.data]):
+        if isinstance(variable.data, np.ndarray):
+            np.copyto(variable.data, on_host(given))
+        else:
+            write_array(variable.data, given)

@@ -41,7 +41,7 @@ class NumberCache:
 
     Bounded: at the limit everything is forgotten. Constants never change, so sharing one is the
     same as making another. A key holds the class of the number, since 1, 1.0 and True are equal,
-    and the text of a float zero, since 0.0 and -0.0 are.
+    and the text of a zero, since 0.0 and -0.0 are.
     """
 
     def __init__(self, limit: int) -> None:
@@ -51,7 +51,7 @@ class NumberCache:
     def get(self, cls: type[N], value: Any, dtype: DType) -> N:
         """Return the constant node of `value` as `dtype`."""
         kind = value.__class__
-        key = (kind, value if value or kind is not float else str(value), dtype, cls)
+        key = (kind, value if value else str(value), dtype, cls)
         found: N | None = self._made.get(key)
         if found is None:
             found = cls.number(check_number(value, dtype), dtype)

@@ -11,7 +11,7 @@ from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Cumulative, Moment, Norm, Reduce, Shape, literal
 from softcuda.graph.shapes import normalize_axes, normalize_axis, numel
-from softcuda.tensor.values import plain_number
+from softcuda.tensor.values import flag, plain_number
 
 __all__ = ["AxisLike", "Reductions"]
 
@@ -28,7 +28,7 @@ class Reductions(Node):
 
     def _reduced(self, token: str, axis: AxisLike, keepdims: bool) -> Self:
         axes = normalize_axes(token, axis, len(self.dims))
-        return self.apply(OPS[token], (self,), Reduce(axes, bool(keepdims)))
+        return self.apply(OPS[token], (self,), Reduce(axes, flag(token, "keepdims", keepdims)))
 
     def sum(self, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.sum of this tensor."""
@@ -83,7 +83,7 @@ class Reductions(Node):
         number = plain_number(token, "correction", correction)
         if not math.isfinite(number):
             raise ArgumentError(f"{token}: correction is {number}; allowed are finite numbers")
-        return self.apply(OPS[token], (self,), Moment(axes, bool(keepdims), literal(number)))
+        return self.apply(OPS[token], (self,), Moment(axes, flag(token, "keepdims", keepdims), literal(number)))
 
     def norm(self, ord: float | None = 2, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.norm of this tensor.
@@ -95,7 +95,7 @@ class Reductions(Node):
         number = plain_number("norm", "ord", 2 if ord is None else ord)
         if math.isnan(number):
             raise ArgumentError("norm: ord is nan; allowed are numbers, inf and -inf")
-        return self.apply(OPS["norm"], (self,), Norm(axes, bool(keepdims), literal(number)))
+        return self.apply(OPS["norm"], (self,), Norm(axes, flag("norm", "keepdims", keepdims), literal(number)))
 
     def cumsum(self, axis: int | None = None) -> Self:
         """Return softcuda.cumsum of this tensor."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import ml_dtypes
 import numpy as np
 
-from softcuda.backends.host.conversion import convert
+from softcuda.backends.host.conversion import convert, plain_bools
 from softcuda.dtype import (
     DType,
     bool_,
@@ -34,6 +34,7 @@ __all__ = [
     "array_of",
     "converted",
     "device_array_of",
+    "flag",
     "is_number",
     "leaf_data",
     "plain_number",
@@ -52,6 +53,7 @@ _NUMBERS: Final = (
     np.floating,
     ml_dtypes.bfloat16,
 )
+_FLOAT_BITS: Final = 1023
 _NEW_BY_KIND: Final[dict[str, DType]] = {"b": bool_, "i": i64, "u": i64, "f": f32}
 _ALLOWED: Final = "allowed are numbers, nested lists of them, NumPy arrays, and tensors with DLPack"
 
@@ -66,12 +68,35 @@ def plain_number(what: str, name: str, value: Any) -> int | float:
 
     Raises:
         ArgumentTypeError: it is no number, or a bool.
+        NumberRangeError: an int that no float holds.
     """
     if not is_number(value) or isinstance(value, (bool, np.bool_)):
         raise ArgumentTypeError(
             f"{what}: {name} is {value!r} of type {type(value).__name__}; allowed is a number"
         )
-    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+    if not isinstance(value, (int, np.integer)):
+        return float(value)
+    whole = int(value)
+    if whole.bit_length() > _FLOAT_BITS:
+        raise NumberRangeError(
+            f"{what}: {name} is an int of {whole.bit_length()} bits; allowed are ints of up to "
+            f"{_FLOAT_BITS} bits, which a float holds"
+        )
+    return whole
+
+
+def flag(what: str, name: str, value: Any) -> bool:
+    """Return an argument that must be True or False as a bool; a whole number stands for either.
+
+    Raises:
+        ArgumentTypeError: it is something else.
+    """
+    if not isinstance(value, (bool, int, np.bool_, np.integer)):
+        raise ArgumentTypeError(
+            f"{what}: {name} is {value!r} of type {type(value).__name__}; allowed are True and "
+            "False"
+        )
+    return bool(value)
 
 
 def whole_number(what: str, name: str, value: Any) -> int:
@@ -127,7 +152,8 @@ def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool
         array, copy = array.astype(held.numpy), False
     if dtype is not None and dtype is not held:
         return converted(array, dtype)
-    return array.copy() if copy else array
+    plain = plain_bools(array)
+    return array.copy() if copy and plain is array else plain
 
 
 def device_array_of(what: str, value: object) -> DeviceArray | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from softcuda.graph.op import OPS
 from softcuda.profile.model import Profile, Row
-from softcuda.tools.cells import Ledger, Scope
+from softcuda.tools.cells import Ledger, Scope, State
 
 __all__ = ["CHANGE", "MARGIN", "NOT_MEASURED", "Point", "choose_rows", "profile_rows", "winners"]
 
@@ -21,10 +21,19 @@ Times = Mapping[str, float]
 
 
 class Point(NamedTuple):
-    """The medians [microseconds] at a size, by backend; at least one."""
+    """The medians at a size.
+
+    Attributes:
+        size: the row's size.
+        times: backend -> microseconds; at least one.
+        skipped: the backends that were not tried there.
+        taken: the one of them that counts as the fastest all the same; "" for none.
+    """
 
     size: int
     times: Times
+    skipped: tuple[str, ...] = ()
+    taken: str = ""
 
 
 def winners(points: Sequence[Point], preferred: Sequence[str]) -> list[str]:
@@ -33,7 +42,7 @@ def winners(points: Sequence[Point], preferred: Sequence[str]) -> list[str]:
     Of all choices the one whose sum of log(time / fastest time) is least, where each change from
     one size to the next costs CHANGE and a backend that is not the preferred one costs MARGIN. So
     what is within 5 % of the preferred one does not replace it, and one disturbed size makes no
-    row of its own.
+    row of its own. A backend that is taken without a median is chosen at its point.
 
     Args:
         points: sizes ascending.
@@ -46,8 +55,10 @@ def winners(points: Sequence[Point], preferred: Sequence[str]) -> list[str]:
     for point, favourite in zip(points, preferred, strict=True):
         fastest = min(point.times.values())
         longer: dict[str, tuple[float, tuple[str, ...]]] = {}
-        for name in sorted(point.times):
-            own = math.log(point.times[name] / fastest) + (MARGIN if name != favourite else 0.0)
+        for name in [point.taken] if point.taken else sorted(point.times):
+            own = 0.0
+            if name in point.times:
+                own = math.log(point.times[name] / fastest) + (MARGIN if name != favourite else 0.0)
             before = [
                 (cost + (CHANGE if last != name else 0.0), path)
                 for last, (cost, path) in paths.items()
@@ -59,7 +70,12 @@ def winners(points: Sequence[Point], preferred: Sequence[str]) -> list[str]:
 
 
 def choose_rows(
-    op: str, dtype: str, points: Sequence[Point], default: Profile, open_from: int | None = None
+    op: str,
+    dtype: str,
+    points: Sequence[Point],
+    default: Profile,
+    open_from: int | None = None,
+    base: Profile | None = None,
 ) -> list[Row]:
     """Return the rows `op[dtype]` that cover every size.
 
@@ -69,8 +85,9 @@ def choose_rows(
         op: token of the op.
         dtype: name of the row's dtype.
         points: what was measured, sizes ascending; at least one.
-        default: the shipped profile; decides ties, and sizes from `open_from` on.
+        default: the shipped profile; decides ties.
         open_from: the first size that was not reached; None where every size was.
+        base: decides sizes from `open_from` on; None for the default.
     """
     chosen = winners(points, [_backend_of(default, op, dtype, p.size) for p in points])
     groups: list[list[int]] = []
@@ -92,9 +109,10 @@ def choose_rows(
     if open_from is None:
         return rows
     rows[-1] = _until(rows[-1], max(open_from, rows[-1].low + 1))
-    rest = _default_rows(default, op, dtype, rows[-1].high or 0)
-    if rest[0].backend_id == rows[-1].backend_id:
-        comment = f"{rows[-1].comment}; {NOT_MEASURED} from {rows[-1].high} on"
+    rest = _rows_from(base or default, op, dtype, rows[-1].high or 0)
+    if rest and rest[0].backend_id == rows[-1].backend_id:
+        said = NOT_MEASURED if rest[0].comment == NOT_MEASURED else "kept"
+        comment = f"{rows[-1].comment}; {said} from {rows[-1].high} on"
         rows[-1] = _until(rows[-1], rest[0].high, comment)
         rest = rest[1:]
     return rows + rest
@@ -110,15 +128,16 @@ def _backend_of(default: Profile, op: str, dtype: str, size: int) -> str:
     return "" if row is None else row.backend_id
 
 
-def _default_rows(default: Profile, op: str, dtype: str, low: int) -> list[Row]:
-    """Return the default's rows of an op and dtype from a size on."""
+def _rows_from(base: Profile, op: str, dtype: str, low: int) -> list[Row]:
+    """Return the rows of an op and dtype from a size on."""
     found: list[Row] = []
     at: int | None = low
     while at is not None:
-        row = default.lookup(op, dtype, at)
+        row = base.lookup(op, dtype, at)
         if row is None:
             return found
-        found.append(Row(op, dtype, at, row.high, row.backend_id, comment=NOT_MEASURED))
+        said = row.comment or NOT_MEASURED
+        found.append(Row(op, dtype, at, row.high, row.backend_id, comment=said))
         at = row.high
     return found
 
@@ -141,7 +160,7 @@ def _crossing(left: Point, right: Point, ids: tuple[str, str]) -> int:
 
 
 def _medians(points: Sequence[Point]) -> str:
-    """Return the medians at the ends of a row, the fastest first."""
+    """Return the medians at the ends of a row, the fastest first, and who was skipped."""
     ends = points[:1] if len(points) == 1 else (points[0], points[-1])
     return "us " + "; ".join(
         f"at {point.size}: "
@@ -149,6 +168,7 @@ def _medians(points: Sequence[Point]) -> str:
             f"{name} {_short(time)}"
             for name, time in sorted(point.times.items(), key=lambda item: (item[1], item[0]))
         )
+        + "".join(f", {name} skipped" for name in point.skipped)
         for point in ends
     )
 
@@ -157,28 +177,77 @@ def _short(microseconds: float) -> str:
     return f"{microseconds:.0f}" if microseconds >= 100 else f"{microseconds:.3g}"
 
 
-def profile_rows(ledger: Ledger, scopes: Sequence[Scope], default: Profile) -> list[Row]:
+def profile_rows(
+    ledger: Ledger, scopes: Sequence[Scope], default: Profile, kept: Iterable[Row] = ()
+) -> list[Row]:
     """Return the rows of the whole profile, in the order of the op table.
 
     An op's own row is the default's, for dtypes that were not measured; `op[dtype]` rows follow.
+
+    Args:
+        ledger: what was measured.
+        scopes: what was asked for.
+        default: the shipped profile.
+        kept: rows of an earlier profile, which stand where nothing was measured.
     """
     measured = {(scope.op, scope.dtype): scope for scope in scopes}
+    base = Profile(default.path, default.meta, default.device, tuple(_base_rows(default, kept)))
     rows: list[Row] = []
     for op in OPS:
-        for row in default.rows:
+        for row in base.rows:
             if row.op == op and (row.op, row.dtype) not in measured:
-                rows.append(_until(row, row.high, NOT_MEASURED))
-        for (name, dtype), scope in measured.items():
+                rows.append(row)
+        for (name, _), scope in measured.items():
             if name == op:
-                rows.extend(_scope_rows(ledger, scope, dtype, default))
+                rows.extend(_scope_rows(ledger, scope, default, base))
     return rows
 
 
-def _scope_rows(ledger: Ledger, scope: Scope, dtype: str, default: Profile) -> list[Row]:
-    points = [Point(size, times) for size, times in ledger.times(scope.op, dtype)]
+def _base_rows(default: Profile, kept: Iterable[Row]) -> list[Row]:
+    """Return the kept rows, and the default's where these leave an op or a dtype open."""
+    rows = [_until(row, row.high) for row in kept]
+    there = {(row.op, row.dtype) for row in rows}
+    for row in default.rows:
+        if (row.op, row.dtype) not in there and (row.op, None) not in there:
+            rows.append(_until(row, row.high, NOT_MEASURED))
+    return rows
+
+
+def _scope_rows(ledger: Ledger, scope: Scope, default: Profile, base: Profile) -> list[Row]:
+    points = _points(ledger, scope, default)
     if not points:
-        narrow = [row for row in default.rows if (row.op, row.dtype) == (scope.op, dtype)]
-        return [_until(row, row.high, NOT_MEASURED) for row in narrow]
-    reached = [size for size, _ in ledger.at(scope.op, dtype)]
+        return [row for row in base.rows if (row.op, row.dtype) == (scope.op, scope.dtype)]
+    reached = [size for size, _ in ledger.at(scope.op, scope.dtype)]
     complete = scope.whole and reached[-1] == scope.sizes[-1]
-    return choose_rows(scope.op, dtype, points, default, None if complete else 2 * points[-1].size)
+    open_from = None if complete else 2 * points[-1].size
+    return choose_rows(scope.op, scope.dtype, points, default, open_from, base)
+
+
+def _points(ledger: Ledger, scope: Scope, default: Profile) -> list[Point]:
+    points: list[Point] = []
+    for size, outcomes in ledger.at(scope.op, scope.dtype):
+        times = {n: o.microseconds for n, o in outcomes.items() if o.state is State.MEASURED}
+        if times:
+            skipped = tuple(n for n, o in outcomes.items() if o.state is State.SKIPPED)
+            favourite = _backend_of(default, scope.op, scope.dtype, size)
+            points.append(Point(size, times, skipped, _taken(skipped, points, favourite)))
+    return points
+
+
+def _taken(skipped: Sequence[str], before: Sequence[Point], favourite: str) -> str:
+    """Return the skipped backend to choose at the next point, "" for none.
+
+    That is one that was the fastest where it was tried last; else the favourite, unless it was
+    behind at the last two sizes where it was tried: one size alone may have been disturbed.
+    """
+    for name in skipped:
+        if _led(name, before)[-1:] == [True]:
+            return name
+    if favourite in skipped and _led(favourite, before)[-2:] != [False, False]:
+        return favourite
+    return ""
+
+
+def _led(name: str, points: Sequence[Point]) -> list[bool]:
+    """Return for each size where a backend was tried whether it was the fastest."""
+    return [p.times[name] <= min(p.times.values()) for p in points if name in p.times]

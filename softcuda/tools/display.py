@@ -65,7 +65,7 @@ def _bar(stream: TextIO) -> Iterator[Report]:
         TextColumn("{task.completed} of {task.total}, {task.fields[left]} left"),
     )
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
-        task = bar.add_task("measuring", total=None, left="?")
+        task = bar.add_task("measuring", visible=False, left="")  # until there is something to say
 
         def report(moment: Moment) -> None:
             bar.update(
@@ -74,6 +74,7 @@ def _bar(stream: TextIO) -> Iterator[Report]:
                 completed=moment.done,
                 total=moment.total,
                 left=_left(moment),
+                visible=True,
             )
 
         yield report

@@ -1,8 +1,7 @@
-"""Measuring one cell: every backend checked first, then timed in turns; the median counts."""
+"""Measuring one cell: every backend checked first, then timed in turns; a quantile counts."""
 
 from __future__ import annotations
 
-import statistics
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,7 +73,7 @@ class Meter:
         self._profiles = {name: _profile_of(name) for name in self._modules}
 
     def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float = 0.5
     ) -> dict[str, Outcome]:
         """Return the outcome of each backend that is asked for.
 
@@ -82,6 +81,7 @@ class Meter:
             cell: op, dtype and size.
             backend_ids: which backends to try.
             allowance_s: when to stop repeating [seconds]; three rounds are done in any case.
+            quantile: which of a backend's times counts; 0.5 for the median, 0 for the least.
         """
         seed = (self._seed, zlib.crc32(f"{cell.op} {cell.dtype}".encode()), cell.size)
         source = Source(np.random.default_rng(seed))
@@ -101,8 +101,9 @@ class Meter:
                 found[name] = Outcome(State.WRONG, reason=fault)
             else:
                 runs[name] = executable.run
-        for name, nanoseconds in _medians(runs, allowance_s, self._clock).items():
-            found[name] = Outcome(State.MEASURED, nanoseconds / 1e3)
+        taken = _samples(runs, allowance_s, self._clock)
+        for name, nanoseconds in taken.items():
+            found[name] = Outcome(State.MEASURED, float(np.quantile(nanoseconds, quantile)) / 1e3)
         return {name: found[name] for name in self.backend_ids if name in found}
 
     def _refusal(self, backend_id: str, workload: Workload) -> str:
@@ -174,10 +175,10 @@ def _profile_of(backend_id: str) -> Profile:
     return Profile(f"soft_init/{backend_id}", {"soft_version": SOFT_VERSION}, DeviceFacts(), rows)
 
 
-def _medians(
+def _samples(
     runs: Mapping[str, Callable[[], Any]], allowance_s: float, clock: Callable[[], int]
-) -> dict[str, float]:
-    """Return the median time of a call of each [nanoseconds], measured in turns."""
+) -> dict[str, list[float]]:
+    """Return the times of a call of each [nanoseconds], measured in turns."""
     begin = clock()
     calls = {name: _calls_a_sample(run, clock) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}
@@ -191,7 +192,7 @@ def _medians(
             for _ in range(count):
                 run()
             samples[name].append((clock() - start) / count)
-    return {name: statistics.median(taken) for name, taken in samples.items()}
+    return samples
 
 
 def _calls_a_sample(run: Callable[[], Any], clock: Callable[[], int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -11,7 +12,13 @@ from typing import Any, Final
 from softcuda.errors import ConfigError
 from softcuda.tools.cells import Cell, Ledger, Outcome, State
 
-__all__ = ["forget_samples", "keep_samples", "kept_samples", "samples_path"]
+__all__ = [
+    "forget_samples",
+    "keep_samples",
+    "kept_samples",
+    "refuse_to_lose_samples",
+    "samples_path",
+]
 
 _FORMAT: Final = "softcuda samples 1"
 
@@ -28,6 +35,9 @@ def keep_samples(output: str, ledger: Ledger, owner: Sequence[str]) -> int:
         output: the profile they are for.
         ledger: the samples.
         owner: what they belong to: the device_hash and the backends.
+
+    Raises:
+        ConfigError: they cannot be written.
     """
     cells = [
         [
@@ -45,8 +55,13 @@ def keep_samples(output: str, ledger: Ledger, owner: Sequence[str]) -> int:
     try:
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, target)
+    except OSError as error:
+        raise ConfigError(
+            str(target), None, f"the samples cannot be kept: {error.strerror or error}"
+        ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
     return len(cells)
 
 
@@ -80,9 +95,25 @@ def kept_samples(output: str, owner: Sequence[str]) -> Ledger:
             str(path),
             None,
             f"the samples are of {', '.join(map(str, written))}, and this is {', '.join(owner)}; "
-            "leave --resume out to measure anew",
+            "remove the file to measure anew",
         )
     return ledger
+
+
+def refuse_to_lose_samples(output: str) -> None:
+    """Check that there are no samples which a new sweep would replace.
+
+    Raises:
+        ConfigError: there are.
+    """
+    path = samples_path(output)
+    if os.path.lexists(path):
+        raise ConfigError(
+            str(path),
+            None,
+            "these are the samples of an interrupted run; --resume goes on from them; remove the "
+            "file to measure anew",
+        )
 
 
 def forget_samples(output: str) -> None:

@@ -1,30 +1,31 @@
 """The order of measuring: every op at a few sizes first, then where winners change, then the rest.
 
 A sweep ends by itself or at its deadline. A backend is not tried where one call would take too
-long, nor above two sizes in a row at which it was far behind.
+long, nor above two sizes in a row at which it was far behind; where later medians say otherwise it
+is tried after all. Medians that do not fit their neighbours are measured again after every op's
+first sizes and once more at the end, when what disturbed them may be over.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, Protocol
 
 from softcuda.tools.cells import Cell, Ledger, Outcome, Scope, State
 from softcuda.tools.choose import Point, winners
+from softcuda.tools.estimates import OVERHEAD_S, candidates, cell_cost_s, doubted, reopened
 
-__all__ = ["LONGEST_CALL_S", "Bench", "Moment", "sweep"]
+__all__ = ["Bench", "Moment", "sweep"]
 
-LONGEST_CALL_S: Final = 0.2
-_FAR_BEHIND: Final = 8.0
-_TOO_STEEP: Final = 2.0
-_TOO_HIGH: Final = 1.5
 _ALLOWANCE_S: Final = 0.02  # repeating a cell
 _DOUBT_S: Final = 0.1  # the same, where its times fit no other's
-_OVERHEAD_S: Final = 0.004  # inputs, two compiles and the check of a small cell
-_BYTES_S: Final = 4e-8  # inputs and the check, an element
-_CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
+_MEDIAN: Final = 0.5
+_CALM: Final = 0.25  # the quantile that counts where something else may run
+_MOST_REPEATS: Final = 2
+_RESERVED: Final = 0.25  # of the time, at most, is kept back for what is doubted
 
 
 class Bench(Protocol):
@@ -33,7 +34,7 @@ class Bench(Protocol):
     backend_ids: tuple[str, ...]
 
     def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float
     ) -> dict[str, Outcome]:
         """Return the outcome of each backend that is asked for."""
 
@@ -74,78 +75,153 @@ def sweep(
         ledger: outcomes of an earlier sweep, which are not measured again; is written to.
     """
     ledger = Ledger() if ledger is None else ledger
-    total = sum(len(scope.sizes) for scope in scopes)
-    begin = clock()
-    passed: set[Cell] = set()
-    repeated: set[Cell] = set()
-    measured = 0
-    for scope, size in _order(scopes, ledger, passed):
-        cell = Cell(scope.op, scope.dtype, size)
-        passed.add(cell)
-        if ledger.has(cell):
-            continue
-        now = clock()
-        names, found = _candidates(scope, size, bench.backend_ids, ledger)
-        cost = _cost(scope, size, names, ledger)
-        if now + cost > deadline_s:
-            if now + _OVERHEAD_S > deadline_s:
-                break
-            continue
-        pace = (now - begin) / measured if measured else _ALLOWANCE_S
-        left = min((total - len(passed)) * pace, deadline_s - now)
-        report(Moment(cell, len(passed) - 1, total, left))
-        if names:
-            found.update(bench.measure(cell, names, min(_ALLOWANCE_S, deadline_s - now)))
-        ledger.note(cell, found)
-        measured += 1
-        for doubted in _doubtful(scope, size, ledger):
-            if doubted not in repeated and clock() + cost + _DOUBT_S < deadline_s:
-                repeated.add(doubted)
-                _measure_again(doubted, bench, ledger)
+    _Sweep(scopes, bench, deadline_s, report, clock, ledger).run()
     return ledger
 
 
-def _doubtful(scope: Scope, size: int, ledger: Ledger) -> list[Cell]:
-    """Return the cells whose times do not fit together, as where something else disturbed one.
+class _Sweep:
+    """A sweep under way."""
 
-    That is the new size where it takes twice what growth explains, and the next smaller one
-    where it took half as long again as the new size.
-    """
-    known = ledger.times(scope.op, scope.dtype)
-    below = [entry for entry in known if entry[0] < size]
-    times = dict(known).get(size, {})
-    if not below or not times:
-        return []
-    smaller, before = below[-1]
-    growth = (size / smaller) ** scope.growth
-    found = []
-    if any(times[name] > _TOO_STEEP * growth * before[name] for name in times.keys() & before):
-        found.append(Cell(scope.op, scope.dtype, size))
-    if any(before[name] > _TOO_HIGH * times[name] for name in times.keys() & before):
-        found.append(Cell(scope.op, scope.dtype, smaller))
-    return found
+    def __init__(
+        self,
+        scopes: Sequence[Scope],
+        bench: Bench,
+        deadline_s: float,
+        report: Callable[[Moment], None],
+        clock: Callable[[], float],
+        ledger: Ledger,
+    ) -> None:
+        self.scopes = scopes
+        self.bench = bench
+        self.deadline_s = deadline_s
+        self.report = report
+        self.clock = clock
+        self.ledger = ledger
+        self.total = sum(len(scope.sizes) for scope in scopes)
+        self.begin = clock()
+        self.measured = 0
+        self.passed: set[Cell] = set()
+        self.repeats: Counter[Cell] = Counter()
+        self.doubts: dict[Cell, Scope] = {}
+
+    def run(self) -> None:
+        for scope in self.scopes:  # of an earlier sweep
+            self._review(scope)
+            self._take_back(scope)
+        self._measure_all(_first_sizes(self.scopes))
+        self._measure_doubted()
+        self._measure_all(_refinements(self.scopes, self.ledger, self.passed))
+        while self._measure_doubted():
+            pass
+
+    def _measure_all(self, cells: Iterable[tuple[Scope, int]]) -> None:
+        """Measure what is not known yet, until time is short."""
+        for scope, size in cells:
+            cell = Cell(scope.op, scope.dtype, size)
+            self.passed.add(cell)
+            if self.ledger.has(cell):
+                continue
+            names, found = candidates(scope, size, self.bench.backend_ids, self.ledger)
+            left_s = self.deadline_s - self.clock() - self._reserve_s()
+            if cell_cost_s(scope, size, names, self.ledger) > left_s:
+                if left_s < OVERHEAD_S:
+                    return
+                continue
+            self._say(cell, len(self.passed) - 1)
+            if names:
+                found.update(self.bench.measure(cell, names, min(_ALLOWANCE_S, left_s), _MEDIAN))
+            self.ledger.note(cell, found)
+            self.measured += 1
+            self._review(scope)
+            self._take_back(scope)
+
+    def _measure_doubted(self) -> bool:
+        """Measure again what is doubted now; return whether there was something."""
+        waiting = list(self.doubts)
+        asked = 0
+        for cell in waiting:
+            scope = self.doubts.get(cell)
+            if scope is None:
+                continue  # another's new median explains it
+            names = _measured_at(cell, self.ledger)
+            cost = cell_cost_s(scope, cell.size, names, self.ledger) + _DOUBT_S
+            if self.clock() + cost > self.deadline_s:
+                continue
+            asked += 1
+            self.repeats[cell] += 1
+            self._measure_again(scope, cell, names, _DOUBT_S, _CALM)
+            self._take_back(scope)
+        return asked > 0
+
+    def _take_back(self, scope: Scope) -> None:
+        """Measure what was skipped and would not be by now, the smallest size first."""
+        while open_now := reopened(scope, self.bench.backend_ids, self.ledger):
+            cell = Cell(scope.op, scope.dtype, open_now[0][0])
+            asked = {name for size, name in open_now if size == cell.size}
+            asked.update(_measured_at(cell, self.ledger))
+            names = [name for name in self.bench.backend_ids if name in asked]
+            if self.clock() + cell_cost_s(scope, cell.size, names, self.ledger) > self.deadline_s:
+                return
+            self._measure_again(scope, cell, names, _ALLOWANCE_S, _MEDIAN)
+
+    def _measure_again(
+        self, scope: Scope, cell: Cell, names: Sequence[str], allowance_s: float, quantile: float
+    ) -> None:
+        """Measure a cell once more; each backend keeps the smaller time."""
+        self._say(cell, len(self.passed))
+        kept = dict(self.ledger.at(cell.op, cell.dtype))[cell.size]
+        for name, outcome in self.bench.measure(cell, names, allowance_s, quantile).items():
+            first = kept.get(name)
+            if (
+                first is None
+                or first.state is not State.MEASURED
+                or outcome.state is not State.MEASURED
+                or outcome.microseconds < first.microseconds
+            ):
+                kept[name] = outcome
+        self.ledger.note(cell, kept)
+        self._review(scope)
+
+    def _review(self, scope: Scope) -> None:
+        """Find out which cells of a scope are doubted now."""
+        sizes = doubted(scope, self.ledger)
+        for size in scope.sizes:
+            cell = Cell(scope.op, scope.dtype, size)
+            if size in sizes and self.repeats[cell] < _MOST_REPEATS:
+                self.doubts[cell] = scope
+            else:
+                self.doubts.pop(cell, None)
+
+    def _reserve_s(self) -> float:
+        """Return the time that is kept back for what is doubted [seconds]."""
+        needed = sum(
+            cell_cost_s(scope, cell.size, _measured_at(cell, self.ledger), self.ledger) + _DOUBT_S
+            for cell, scope in self.doubts.items()
+        )
+        return min(needed, _RESERVED * (self.deadline_s - self.begin))
+
+    def _say(self, cell: Cell, done: int) -> None:
+        now = self.clock()
+        pace = (now - self.begin) / self.measured if self.measured else _ALLOWANCE_S
+        left = min((self.total - done - 1) * pace, self.deadline_s - now)
+        self.report(Moment(cell, done, self.total, max(left, 0.0)))
 
 
-def _measure_again(cell: Cell, bench: Bench, ledger: Ledger) -> None:
-    """Measure a cell once more, for longer; each backend keeps the smaller median."""
-    first = dict(ledger.at(cell.op, cell.dtype))[cell.size]
-    names = [name for name, outcome in first.items() if outcome.state is State.MEASURED]
-    second = bench.measure(cell, names, _DOUBT_S)
-    kept = dict(first)
-    for name, outcome in second.items():
-        if outcome.state is not State.MEASURED or outcome.microseconds < first[name].microseconds:
-            kept[name] = outcome
-    ledger.note(cell, kept)
+def _measured_at(cell: Cell, ledger: Ledger) -> list[str]:
+    return list(dict(ledger.times(cell.op, cell.dtype)).get(cell.size, {}))
 
 
-def _order(
-    scopes: Sequence[Scope], ledger: Ledger, passed: set[Cell]
-) -> Iterator[tuple[Scope, int]]:
-    """Yield every size of every scope once; what was found decides which comes next."""
+def _first_sizes(scopes: Sequence[Scope]) -> Iterator[tuple[Scope, int]]:
     for place in range(max((len(scope.coarse) for scope in scopes), default=0)):
         for scope in scopes:
             if place < len(scope.coarse):
                 yield scope, scope.coarse[place]
+
+
+def _refinements(
+    scopes: Sequence[Scope], ledger: Ledger, passed: set[Cell]
+) -> Iterator[tuple[Scope, int]]:
+    """Yield every other size of every scope once; what was found decides which comes next."""
     pending = True
     while pending:
         pending = False
@@ -189,57 +265,3 @@ def _farthest(scope: Scope, passed: set[Cell]) -> int | None:
     if not behind:
         return remaining[len(remaining) // 2]
     return max(remaining, key=lambda s: (min(abs(s.bit_length() - b) for b in behind), s))
-
-
-def _candidates(
-    scope: Scope, size: int, backend_ids: Sequence[str], ledger: Ledger
-) -> tuple[list[str], dict[str, Outcome]]:
-    """Return the backends to measure at a size, and why the others are not."""
-    names: list[str] = []
-    others: dict[str, Outcome] = {}
-    below = [entry for entry in ledger.at(scope.op, scope.dtype) if entry[0] < size]
-    for name in backend_ids:
-        seconds = _estimate(scope, size, name, ledger)
-        if _is_behind(name, below):
-            reason = "far behind at smaller sizes"
-            others[name] = Outcome(State.SKIPPED, reason=reason)
-        elif seconds is not None and seconds > LONGEST_CALL_S:
-            reason = f"a call would take about {seconds:.1f} s"
-            others[name] = Outcome(State.SKIPPED, reason=reason)
-        else:
-            names.append(name)
-    return names, others
-
-
-def _is_behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> bool:
-    """Return whether a backend was 8 times behind at the last two sizes it was tried at."""
-    tried = []
-    for _, outcomes in below:
-        own = outcomes.get(name)
-        if own is None or own.state is not State.MEASURED:
-            continue
-        best = min(o.microseconds for o in outcomes.values() if o.state is State.MEASURED)
-        tried.append(own.microseconds > _FAR_BEHIND * best)
-    return tried[-2:] == [True, True]
-
-
-def _estimate(scope: Scope, size: int, name: str, ledger: Ledger) -> float | None:
-    """Return the most that a call may take [seconds], from the nearest size that was measured."""
-    known = [
-        (measured, times[name])
-        for measured, times in ledger.times(scope.op, scope.dtype)
-        if name in times
-    ]
-    below = [(measured, time_us) for measured, time_us in known if measured < size]
-    if below:
-        measured, time_us = below[-1]
-        return float(time_us * 1e-6 * (size / measured) ** scope.growth)
-    return known[0][1] * 1e-6 if known else None
-
-
-def _cost(scope: Scope, size: int, names: Sequence[str], ledger: Ledger) -> float:
-    """Return about how long a cell takes [seconds]."""
-    elements = size * size if scope.growth > 1 else size
-    estimates = [_estimate(scope, size, name, ledger) or 0.0 for name in names]
-    calls = sum(max(_CALLS * seconds, _OVERHEAD_S) for seconds in estimates)
-    return calls + _BYTES_S * elements + _OVERHEAD_S

@@ -107,7 +107,7 @@ def test_thousands_of_operands() -> None:
 @pytest.mark.parametrize("count", [1, 3, 4, 1027, 300_001])
 def test_uniform_bits_are_those_of_the_cpu(count: int, dtype: DType) -> None:
     def drawn(profile: Any) -> np.ndarray[Any, Any]:
-        generator = sc.generator(1234)
+        generator = sc.Generator(1234)
         node = sc.uniform((count,), -1.0, 3.0, dtype, generator)
         found: np.ndarray[Any, Any] = sc.compile(node, profile).run().numpy()
         return found

@@ -84,7 +84,7 @@ GEMM_TILES: Final[Mapping[DType, tuple[GemmTile, ...]]] = MappingProxyType(
         ),
         f64: (
             GemmTile(64, 64, 8, 4, 8, 3, 0.75, 0.40),
-            GemmTile(32, 32, 16, 4, 4, 8, 0.40, 0.10),
+            GemmTile(32, 32, 16, 4, 4, 6, 0.40, 0.10),
         ),
         f16: _HALF,
         bf16: _HALF,

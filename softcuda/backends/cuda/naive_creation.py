@@ -8,7 +8,7 @@ from typing import Any, Final
 from softcuda.backends.cuda.axes import Axes, needs_wide_index
 from softcuda.backends.cuda.walks import (
     SIZED,
-    THREADS,
+    WALK_THREADS,
     bits_of,
     blocks_for,
     each_block,
@@ -33,7 +33,7 @@ _WHOLE: Final = ("bool", "i32", "i64")
 
 
 def _row(family: str, variant: str, types: str, dtypes: tuple[str, ...]) -> KernelSpec:
-    return KernelSpec(family, variant, "creation.cu", f"{family}<{types}>", dtypes, THREADS)
+    return KernelSpec(family, variant, "creation.cu", f"{family}<{types}>", dtypes, WALK_THREADS)
 
 
 CREATION_KERNELS: Final[tuple[KernelSpec, ...]] = (
@@ -87,7 +87,7 @@ def _full(out: Operand, params: Full, target: Target) -> KernelLaunch:
     value = bits_of(value_of(params.value), out.dtype)
     arguments = (write(), i64(count), i64(value))
     spec = _SPECS["full", size_name(out.dtype)]
-    return _launch(spec, count, THREADS * 16 // out.dtype.itemsize, target, arguments)
+    return _launch(spec, count, WALK_THREADS * 16 // out.dtype.itemsize, target, arguments)
 
 
 def _arange(out: Operand, params: Arange, target: Target) -> KernelLaunch:

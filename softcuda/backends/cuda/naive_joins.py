@@ -10,7 +10,7 @@ from softcuda.backends.cuda.axes import Axes, fuse_axes, needs_wide_index
 from softcuda.backends.cuda.walks import (
     DTYPE_CODES,
     INDICES,
-    THREADS,
+    WALK_THREADS,
     blocks_for,
     each_block,
     index_name,
@@ -47,7 +47,7 @@ def _mixed_rows() -> tuple[KernelSpec, ...]:
             "movement.cu",
             f"join_mixed<{name}, {index}>",
             (name,),
-            THREADS,
+            WALK_THREADS,
             spill_bytes=_DIVISION_SPILLS if index == "i64" else 0,
         )
         for name in _MIXED
@@ -145,7 +145,7 @@ def _join(joined: _Joined, dtype: DType, target: Target) -> KernelLaunch:
     )
     spec = _SPECS[family, f"{name}_{index_name(is_wide)}"]
     blocks = blocks_for(count, each_block(is_wide), target)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1))
+    return KernelLaunch(spec, (blocks, 1, 1), arguments, (WALK_THREADS, 1, 1))
 
 
 def _packed_join(joined: _Joined, dims: Dims, is_wide: bool) -> bytes:

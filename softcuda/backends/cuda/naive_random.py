@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcuda.backends.cuda.walks import THREADS, blocks_for
+from softcuda.backends.cuda.walks import WALK_THREADS, blocks_for
 from softcuda.backends.host.random import below
 from softcuda.backends.launches import Argument, KernelLaunch, f32, f64, i64, read, write
 from softcuda.backends.steps import Step, Unit
@@ -24,7 +24,7 @@ __all__ = ["RANDOM_KERNELS", "prepare_random"]
 _FLOATS: Final = ("f16", "bf16", "f32", "f64")
 
 RANDOM_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(
-    KernelSpec(family, name, "random.cu", f"{family}<{name}>", (name,), THREADS)
+    KernelSpec(family, name, "random.cu", f"{family}<{name}>", (name,), WALK_THREADS)
     for family in ("uniform", "normal")
     for name in _FLOATS
 )
@@ -57,8 +57,8 @@ def prepare_random(unit: Unit, target: Target) -> tuple[Step, ...]:
             i64(count),
             *numbers,
         )
-        blocks = blocks_for(philox_blocks(count, out.dtype), THREADS, target)
-        launches = (KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1)),)
+        blocks = blocks_for(philox_blocks(count, out.dtype), WALK_THREADS, target)
+        launches = (KernelLaunch(spec, (blocks, 1, 1), arguments, (WALK_THREADS, 1, 1)),)
     return (
         Step(
             "cuda_naive",

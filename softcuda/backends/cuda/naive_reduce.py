@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from softcuda.backends.cuda.axes import fuse_axes
 from softcuda.backends.cuda.states import measure_of, pack_options
-from softcuda.backends.cuda.walks import DTYPE_CODES, THREADS, blocks_for, pack_walk
+from softcuda.backends.cuda.walks import DTYPE_CODES, WALK_THREADS, blocks_for, pack_walk
 from softcuda.backends.launches import (
     Argument,
     KernelLaunch,
@@ -38,7 +38,7 @@ _WHOLE: Final = tuple(name for name, d in DTYPES.items() if not d.is_float)
 def _spec(family: str, argument: str, dtypes: tuple[str, ...]) -> KernelSpec:
     variant = argument.replace("<", "_").replace(">", "").lower()
     expression = f"{family}<{argument}>"
-    return KernelSpec(family, variant, "naive_reduce.cu", expression, dtypes, THREADS)
+    return KernelSpec(family, variant, "naive_reduce.cu", expression, dtypes, WALK_THREADS)
 
 
 _REDUCE: Final = {
@@ -159,8 +159,8 @@ def _step(
 ) -> tuple[Step, ...]:
     launches: tuple[KernelLaunch, ...] = ()
     if numel(unit.result.dims):
-        grid = (blocks_for(work, THREADS, target), 1, 1)
-        launches = (KernelLaunch(spec, grid, arguments, (THREADS, 1, 1)),)
+        grid = (blocks_for(work, WALK_THREADS, target), 1, 1)
+        launches = (KernelLaunch(spec, grid, arguments, (WALK_THREADS, 1, 1)),)
     return (
         Step(
             _BACKEND_ID,

@@ -19,7 +19,7 @@ from softcuda.backends.cuda.reduce_problem import (
     problem_of,
 )
 from softcuda.backends.cuda.reduce_shapes import (
-    THREADS,
+    REDUCE_THREADS,
     Plan,
     Varying,
     parts_spec,
@@ -105,7 +105,7 @@ def _launched(before: Before, target: Target) -> tuple[tuple[KernelLaunch, ...],
         strides.append(_places(problem.dims, problem.anchor.params.axes))
     loops = loops_of(problem.dims, problem.anchor.params.axes, results, strides)
     varying = [k for k, source in enumerate(problem.sources) if any(source.strides)]
-    tile = reduce_tile(measure, [problem.sources[k].dtype for k in varying])
+    tile = reduce_tile(measure, [source.dtype for source in problem.sources], len(varying))
     shape = Varying(tuple(results + k for k in varying))
     if loops.is_rows:
         plan = plan_rows(loops, measure, tile, shape, target)
@@ -146,7 +146,7 @@ def _main_launch(
     )
     each = 1
     if loops.is_rows:
-        each = THREADS // plan.team * (plan.tile.loads if "short" in plan.family else 1)
+        each = REDUCE_THREADS // plan.team * (plan.tile.loads if "short" in plan.family else 1)
     blocks = min(-(-outputs // each), _MAX_BLOCKS)
     told = _told(problem)
     pointers = [window.pointer for window in (*problem.sources, *problem.extras)]
@@ -161,7 +161,7 @@ def _main_launch(
                 measure, problem.prologue, problem.epilogue, plan.family, plan.tile, rank
             )
             grid = (blocks, plan.parts, 1)
-            return KernelLaunch(spec, grid, arguments, (THREADS, 1, 1))
+            return KernelLaunch(spec, grid, arguments, (REDUCE_THREADS, 1, 1))
     return None
 
 
@@ -181,7 +181,7 @@ def _parts_launch(
     )
     team = parts_team(plan.parts, loops.results, target)
     shared = Shared(loops.results, loops.results, team.bit_length() - 1, False, False, 0)
-    blocks = min(-(-loops.results // (THREADS // team)), _MAX_BLOCKS)
+    blocks = min(-(-loops.results // (REDUCE_THREADS // team)), _MAX_BLOCKS)
     pointers = [window.pointer for window in problem.extras]
     for rank in _RANKS:
         if rank < len(joined.kept):
@@ -190,7 +190,7 @@ def _parts_launch(
         arguments = (problem.out.pointer, parts, space, _told(problem), *pointers)
         if _fits(arguments):
             spec = parts_spec(measure, problem.epilogue, rank)
-            return KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1))
+            return KernelLaunch(spec, (blocks, 1, 1), arguments, (REDUCE_THREADS, 1, 1))
     return None
 
 

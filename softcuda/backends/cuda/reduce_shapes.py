@@ -21,8 +21,8 @@ from softcuda.target import Target
 
 __all__ = [
     "MULTIPROCESSORS",
+    "REDUCE_THREADS",
     "ROWS",
-    "THREADS",
     "Plan",
     "ReduceTile",
     "Varying",
@@ -35,7 +35,7 @@ __all__ = [
     "reduce_tile",
 ]
 
-THREADS: Final = 256
+REDUCE_THREADS: Final = 256
 VECTOR_BYTES: Final = 16
 MULTIPROCESSORS: Final = 132  # where the target does not say
 MAX_PARTS: Final = 1024
@@ -92,19 +92,20 @@ def power_above(value: int) -> int:
     return 1 << max(value - 1, 0).bit_length()
 
 
-def reduce_tile(measure: Measure, dtypes: Sequence[DType]) -> ReduceTile:
+def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> ReduceTile:
     """Return what a thread reads at once: 64 bytes an operand, less of several operands.
 
     Args:
         measure: wide values and states take more registers an element.
-        dtypes: of the operands that vary.
+        dtypes: of the operands.
+        varying: how many of them are more than one number.
     """
     if measure.state.startswith("Powers"):
         return ReduceTile(1, 1, 1)
-    widest = max((d.itemsize for d in dtypes), default=8)
+    widest = max(d.itemsize for d in dtypes)
     most = 8 if measure.is_placed else 32 // measure.value if measure.value > 4 else 16
     width = min(VECTOR_BYTES // widest, most)
-    loads = max(min(4, 32 // width) // max(len(dtypes), 1), 1)
+    loads = max(min(4, 32 // width) // max(varying, 1), 1)
     loads = 1 << (loads.bit_length() - 1)
     return ReduceTile(width, loads, max(min(loads, 16 // width), 1))
 
@@ -124,10 +125,10 @@ def plan_rows(
         short = ReduceTile(tile.width, ROWS, 1)
         return Plan("reduce_short_rows", short, team, 1, SPLIT_REST, True, True)
     team = min(8, power_above(vectors))
-    most = min(THREADS, power_above(-(-vectors // tile.loads)))
+    most = min(REDUCE_THREADS, power_above(-(-vectors // tile.loads)))
     while team < most and outputs * team < lanes * 4096:
         team *= 2
-    blocks = -(-outputs // (THREADS // team))
+    blocks = -(-outputs // (REDUCE_THREADS // team))
     counts = {
         SPLIT_REST: loops.outer_reduced // loops.beside.extent,
         SPLIT_BESIDE: loops.beside.extent,
@@ -140,9 +141,9 @@ def plan_rows(
 def plan_columns(loops: Loops, tile: ReduceTile, shape: Varying, target: Target) -> Plan:
     """Return how columns are reduced."""
     even, beside_even = _evenness(loops, tile.width, shape, tile.width)
-    needed = min(THREADS, power_above(-(-loops.inner.extent // tile.width)))
+    needed = min(REDUCE_THREADS, power_above(-(-loops.inner.extent // tile.width)))
     across = min(32, needed)
-    while across < needed and THREADS // across * tile.loads > loops.outer_reduced:
+    while across < needed and REDUCE_THREADS // across * tile.loads > loops.outer_reduced:
         across *= 2
     lanes = target.multiprocessors or MULTIPROCESSORS
     tiles = -(-loops.inner.extent // (across * tile.width)) * loops.outer_kept
@@ -150,7 +151,7 @@ def plan_columns(loops: Loops, tile: ReduceTile, shape: Varying, target: Target)
         SPLIT_REST: loops.outer_reduced // loops.beside.extent,
         SPLIT_BESIDE: loops.beside.extent,
     }
-    down = THREADS // across
+    down = REDUCE_THREADS // across
     parts, split = _parts(counts, tiles, tile.loads * down, lanes)
     return Plan("reduce_columns", tile, across, parts, split, even, beside_even)
 
@@ -212,7 +213,7 @@ def reduce_spec(
         "reduce.cu",
         f"{family}<{', '.join(arguments)}>",
         dtypes=(epilogue.result.name, *read),
-        threads=THREADS,
+        threads=REDUCE_THREADS,
         tile=(tile.width, tile.loads),
         headers=(header,),
     )
@@ -231,7 +232,7 @@ def parts_spec(measure: Measure, epilogue: Part, rank: int = 8) -> KernelSpec:
         "reduce.cu",
         f"reduce_parts<{', '.join(arguments)}>",
         dtypes=(epilogue.result.name, *read),
-        threads=THREADS,
+        threads=REDUCE_THREADS,
         headers=(header,),
     )
 
@@ -239,4 +240,4 @@ def parts_spec(measure: Measure, epilogue: Part, rank: int = 8) -> KernelSpec:
 def parts_team(parts: int, results: int, target: Target) -> int:
     """Return how many threads join the parts of one result."""
     lanes = target.multiprocessors or MULTIPROCESSORS
-    return min(power_above(parts), 32 if results >= 8 * lanes else THREADS)
+    return min(power_above(parts), 32 if results >= 8 * lanes else REDUCE_THREADS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes
-from softcuda.backends.cuda.reduce_shapes import MULTIPROCESSORS, THREADS, power_above
+from softcuda.backends.cuda.reduce_shapes import MULTIPROCESSORS, REDUCE_THREADS, power_above
 from softcuda.backends.cuda.row_spaces import axis_rows, pack_rows
 from softcuda.backends.cuda.walks import DTYPE_CODES
 from softcuda.backends.launches import (
@@ -36,7 +36,7 @@ _FLOATS: Final = tuple(d for d in DTYPES.values() if d.is_float)
 def _spec(family: str, dtype: DType) -> KernelSpec:
     file = "layer_norm.cu" if family == "layer_norm" else "softmax.cu"
     name = dtype.name
-    return KernelSpec(family, name, file, f"{family}<{name}>", (name, name), THREADS)
+    return KernelSpec(family, name, file, f"{family}<{name}>", (name, name), REDUCE_THREADS)
 
 
 ROW_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(
@@ -87,7 +87,7 @@ def _softmax(unit: Unit, target: Target) -> KernelLaunch:
     own = i32(source.dtype is dtype)
     spec = _spec("softmax_rows", dtype)
     arguments = (out, pointer, code, is_log, own, space)
-    return _launched(spec, outer.numel, THREADS // team, arguments)
+    return _launched(spec, outer.numel, REDUCE_THREADS // team, arguments)
 
 
 def _layer_norm(unit: Unit, target: Target) -> KernelLaunch:
@@ -127,7 +127,7 @@ def _layer_norm(unit: Unit, target: Target) -> KernelLaunch:
     space = packed(pack_rows(outer, inner, team.bit_length() - 1, even))
     eps = f64(float(value_of(params.eps)))
     arguments = (write_output(), *pointers, *codes, i32(own), eps, space)
-    return _launched(_spec("layer_norm", dtype), outer.numel, THREADS // team, arguments)
+    return _launched(_spec("layer_norm", dtype), outer.numel, REDUCE_THREADS // team, arguments)
 
 
 def _is_even(outer: Axes, length: int, dtype: DType) -> bool:
@@ -140,9 +140,9 @@ def _team(rows: int, length: int, is_held: bool, dtype: DType, target: Target) -
     """Return how many threads take a row: enough to hold it, more where rows are few."""
     width = _VECTOR_BYTES // dtype.itemsize if is_held else 1
     vectors = -(-length // width)
-    team = max(min(power_above(-(-vectors // 4)), THREADS), min(8, power_above(vectors)))
+    team = max(min(power_above(-(-vectors // 4)), REDUCE_THREADS), min(8, power_above(vectors)))
     lanes = target.multiprocessors or MULTIPROCESSORS
-    while team < min(THREADS, power_above(vectors)) and rows * team < lanes * 1024:
+    while team < min(REDUCE_THREADS, power_above(vectors)) and rows * team < lanes * 1024:
         team *= 2
     return team
 
@@ -151,4 +151,4 @@ def _launched(
     spec: KernelSpec, rows: int, each: int, arguments: tuple[Argument, ...]
 ) -> KernelLaunch:
     blocks = min(-(-rows // each), _MAX_BLOCKS)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1))
+    return KernelLaunch(spec, (blocks, 1, 1), arguments, (REDUCE_THREADS, 1, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes
-from softcuda.backends.cuda.reduce_shapes import MULTIPROCESSORS, THREADS
+from softcuda.backends.cuda.reduce_shapes import MULTIPROCESSORS, REDUCE_THREADS
 from softcuda.backends.cuda.row_spaces import axis_rows, pack_rows
 from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, read, scratch
 from softcuda.backends.launches import write as write_output
@@ -27,11 +27,13 @@ _ALIGNMENT: Final = 256
 def _spec(family: str, dtype: DType) -> KernelSpec:
     out = dtype if dtype.is_float else i64_dtype
     names = (out.name, dtype.name)
-    return KernelSpec(family, dtype.name, "scan.cu", f"{family}<{dtype}>", names, THREADS)
+    return KernelSpec(family, dtype.name, "scan.cu", f"{family}<{dtype}>", names, REDUCE_THREADS)
 
 
 def _carries_spec(total: str) -> KernelSpec:
-    return KernelSpec("scan_carries", total, "scan.cu", f"scan_carries<{total}>", (total,), THREADS)
+    return KernelSpec(
+        "scan_carries", total, "scan.cu", f"scan_carries<{total}>", (total,), REDUCE_THREADS
+    )
 
 
 SCAN_KERNELS: Final[tuple[KernelSpec, ...]] = (
@@ -77,8 +79,8 @@ def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]
     count = rows.outer.numel
     lanes = target.multiprocessors or MULTIPROCESSORS
     if rows.is_columns(1):
-        spec, blocks = _spec("scan_columns", source.dtype), -(-count // THREADS)
-        tiles, each = _tiles(lanes * THREADS * 4, count, length, 32), 1
+        spec, blocks = _spec("scan_columns", source.dtype), -(-count // REDUCE_THREADS)
+        tiles, each = _tiles(lanes * REDUCE_THREADS * 4, count, length, 32), 1
     else:
         spec, blocks = _spec("scan_rows", source.dtype), count
         tiles, each = _tiles(lanes * 4, count, length, 4 * _BLOCK_TILE), _BLOCK_TILE
@@ -89,16 +91,16 @@ def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]
 
     def launched(out: Argument, carries: Argument) -> KernelLaunch:
         arguments = (out, pointer, carries, i64(tile_length), space)
-        return KernelLaunch(spec, grid, arguments, (THREADS, 1, 1))
+        return KernelLaunch(spec, grid, arguments, (REDUCE_THREADS, 1, 1))
 
     if tiles == 1:
         return (launched(write_output(), i64(0)),), 0
     total = "f64" if micro.dtype.is_float else "i64"
     carried = KernelLaunch(
         _carries_spec(total),
-        (min(-(-count // THREADS), _MAX_BLOCKS), 1, 1),
+        (min(-(-count // REDUCE_THREADS), _MAX_BLOCKS), 1, 1),
         (scratch(), i64(count), i64(tiles)),
-        (THREADS, 1, 1),
+        (REDUCE_THREADS, 1, 1),
     )
     used = -(-count * tiles * 8 // _ALIGNMENT) * _ALIGNMENT
     sums = launched(write_output(), scratch())

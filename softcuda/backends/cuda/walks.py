@@ -18,7 +18,7 @@ __all__ = [
     "DTYPE_CODES",
     "INDICES",
     "SIZED",
-    "THREADS",
+    "WALK_THREADS",
     "bits_of",
     "blocks_for",
     "each_block",
@@ -32,7 +32,7 @@ __all__ = [
     "sized_rows",
 ]
 
-THREADS: Final = 256
+WALK_THREADS: Final = 256
 SIZED: Final = ("u8", "u16", "u32", "u64")  # element types of kernels that only move bits
 INDICES: Final = ("i32", "i64")
 MAX_RANK: Final = 64
@@ -74,7 +74,7 @@ def bits_of(value: bool | int | float, dtype: DType) -> int:
 
 def each_block(is_wide: bool) -> int:
     """Return the outputs that a block makes in one step: UNROLL of walk.cuh for each thread."""
-    return THREADS if is_wide else 4 * THREADS
+    return WALK_THREADS if is_wide else 4 * WALK_THREADS
 
 
 def blocks_for(work: int, each: int, target: Target) -> int:
@@ -129,7 +129,7 @@ def sized_rows(family: str, file: str) -> tuple[KernelSpec, ...]:
             file,
             f"{family}<{size}, {index}>",
             sized_dtypes(size),
-            THREADS,
+            WALK_THREADS,
         )
         for size in SIZED
         for index in INDICES

@@ -13,7 +13,7 @@ import numpy as np
 
 from softcuda.backends.host.pieces import BLOCK, boxes
 
-__all__ = ["convert"]
+__all__ = ["convert", "plain_bools"]
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +22,20 @@ _F16: Final = np.dtype(np.float16)
 _F32: Final = np.dtype(np.float32)
 _F64: Final = np.dtype(np.float64)
 _BOOL: Final = np.dtype(np.bool_)
+
+
+def plain_bools(array: Array) -> Array:
+    """Return bools whose true bytes are all 1: the array itself where it holds no others.
+
+    NumPy takes every byte but 0 for true, as after `.view(bool)`; kernels compare the bytes.
+
+    Args:
+        array: any dtype; one that is not bool is returned as it is.
+    """
+    if array.dtype != _BOOL or not array.size:
+        return array
+    stored = array.view(np.uint8)
+    return np.not_equal(stored, 0) if stored.max() > 1 else array
 
 
 def convert(source: Array, out: Array) -> None:

@@ -111,7 +111,9 @@ def _multiply_add(a: Array, b: Array, c: Array, out: Array) -> None:
 def _where(condition: Array, a: Array, b: Array, out: Array) -> None:
     # b ^ ((a ^ b) & mask) on the bits: NumPy's own selection branches at every element.
     whole = np.dtype(f"i{out.dtype.itemsize}")
-    mask = np.negative(condition.view(np.int8), np.empty(condition.shape, whole))
+    mask = np.empty(condition.shape, whole)
+    np.copyto(mask, condition)  # 1 for every byte but 0
+    np.negative(mask, mask)
     bits = out.view(whole)
     chosen = np.empty(out.shape, whole) if np.may_share_memory(out, b) else bits
     other = b.view(whole)

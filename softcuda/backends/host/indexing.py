@@ -18,19 +18,25 @@ __all__ = ["gather_into", "one_hot_into", "take_into"]
 Array = np.ndarray[Any, Any]
 
 
-def _check(what: str, indices: Array, extent: int, axis: int) -> None:
+def _check(what: str, indices: Array, extent: int, params: Gather) -> None:
     """Refuse an index outside -extent to extent - 1.
 
     Raises:
-        IndexOutOfRange: names the index, the extent and the axis.
+        IndexOutOfRange: names who asked, the index, the extent and the axis.
     """
     if not indices.size:
         return
     low, high = int(indices.min()), int(indices.max())
     if low < -extent or high >= extent:
         bad = low if low < -extent else high
+        if params.caller == "cross_entropy":  # which moves negative labels below -extent
+            raise IndexOutOfRange(
+                f"cross_entropy: label {bad + extent if bad < 0 else bad} of {extent} classes along "
+                f"axis {params.axis}; allowed are 0 to {extent - 1}"
+            )
         raise IndexOutOfRange(
-            f"{what}: index {bad} is outside axis {axis} of extent {extent}; allowed are "
+            f"{params.caller or what}: index {bad} is outside axis {params.axis} of extent "
+            f"{extent}; allowed are "
             f"{-extent} to {extent - 1}"
         )
 
@@ -42,7 +48,7 @@ def take_into(data: Array, indices: Array, out: Array, params: Gather) -> None:
         IndexOutOfRange: an index is outside the axis.
     """
     axis = params.axis
-    _check("take", indices, data.shape[axis], axis)
+    _check("take", indices, data.shape[axis], params)
     if not out.size:
         return
     if axis == 0 and data.flags.c_contiguous and out.flags.c_contiguous:
@@ -71,7 +77,7 @@ def gather_into(data: Array, indices: Array, out: Array, params: Gather) -> None
         IndexOutOfRange: an index is outside the axis.
     """
     axis = params.axis
-    _check("gather", indices, data.shape[axis], axis)
+    _check("gather", indices, data.shape[axis], params)
     for box in boxes(out.shape):
         out[box] = _gathered(data, part_of(indices, box), box, axis)
 
@@ -96,8 +102,9 @@ def one_hot_into(indices: Array, out: Array, params: OneHot) -> None:
     convert(np.array(1), one)
     if not out.size:
         return
-    if not indices.ndim:
-        indices, out = indices[None], out[None]
+    # Axes of extent 1 are left out: an advanced index takes fewer axes than a tensor may have.
+    first = tuple(0 if extent == 1 else slice(None) for extent in indices.shape)
+    indices, out = indices[first][None], out[first][None]
     limit = max(BLOCK // depth, 1)
     for box in boxes(indices.shape, limit):
         place = out[(*box, slice(None))]

@@ -94,7 +94,11 @@ def _serve(jobs: queue.SimpleQueue[_Job]) -> None:
 
 
 class _Local(threading.local):
-    buffer: np.ndarray[Any, Any] | None = None
+    """What a thread owns: a buffer for each job it leads inside another (a signal handler's)."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.buffers: list[np.ndarray[Any, Any]] = []
 
 
 class Workers:
@@ -123,7 +127,14 @@ class Workers:
             BaseException: the first error of any item, once no thread works on the job any more.
                 Items that nobody had begun are then left out.
         """
-        team = min(thread_count() if threads is None else threads, count)
+        local = self._local
+        local.depth += 1
+        try:
+            self._run(task, count, min(thread_count() if threads is None else threads, count))
+        finally:
+            local.depth -= 1
+
+    def _run(self, task: Task, count: int, team: int) -> None:
         if team <= 1:
             for item in range(count):
                 task(0, item)
@@ -151,13 +162,14 @@ class Workers:
     def scratch(self, nbytes: int) -> np.ndarray[Any, Any]:
         """Return this thread's own buffer of at least `nbytes`, aligned to 64 bytes.
 
-        The next call in the same thread returns the same memory.
+        The next call in the same job and thread returns the same memory.
         """
-        buffer = self._local.buffer
-        if buffer is None or buffer.nbytes < nbytes:
-            buffer = aligned_bytes(nbytes)
-            self._local.buffer = buffer
-        return buffer
+        local = self._local
+        while len(local.buffers) <= local.depth:
+            local.buffers.append(aligned_bytes(0))
+        if local.buffers[local.depth].nbytes < nbytes:
+            local.buffers[local.depth] = aligned_bytes(nbytes)
+        return local.buffers[local.depth]
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray[Any, Any]:

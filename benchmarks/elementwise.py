@@ -1,0 +1,88 @@
+"""The suite elementwise: chains over 64M elements against the copy rate of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import softcuda as sc
+from benchmarks.accuracy import tolerance
+from benchmarks.cases import Bench, Case
+from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
+from benchmarks.results import Row
+
+__all__ = ["CASES", "COUNT"]
+
+Array = np.ndarray[Any, Any]
+
+GROUP = "Elementwise, f32, 64M elements"
+COUNT = 1 << 26
+LEAST = 0.9  # of the copy rate
+
+
+def _chain(relu: Callable[[Any], Any], tanh: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda a, b, c, d: relu(a * b + c) * tanh(d) - a * 0.5
+
+
+def _relu64(x: Array) -> Array:
+    return np.maximum(x, 0.0)
+
+
+def _measure(
+    name: str,
+    operands: int,
+    define: Callable[..., Any],
+    right: Callable[..., Array],
+    torch: Callable[..., Callable[[], Any]],
+    cupy: Callable[..., Callable[[], Any]],
+    bench: Bench,
+) -> Row:
+    arrays = [random_array(seed, COUNT) for seed in range(operands)]
+    reference = right(*(array.astype(np.float64) for array in arrays))
+    case = DeviceCase(
+        arrays,
+        define,
+        reference,
+        tolerance("f32", steps=6),
+        (operands + 1) * arrays[0].nbytes,
+        torch=torch,
+        cupy=cupy,
+        least=LEAST,
+        label=f"{name}, 64M f32",
+    )
+    return run_device_case(bench, GROUP, name, case)
+
+
+def _case(name: str, *rest: Any) -> Case:
+    return Case(GROUP, name, partial(_measure, name, *rest))
+
+
+CASES = (
+    _case(
+        "add",
+        2,
+        lambda a, b: a + b,
+        lambda a, b: a + b,
+        lambda torch, a, b: lambda: torch.add(a, b),
+        lambda cupy, a, b: lambda: cupy.add(a, b),
+    ),
+    _case(
+        "relu",
+        1,
+        sc.relu,
+        _relu64,
+        lambda torch, a: lambda: torch.relu(a),
+        lambda cupy, a: lambda: cupy.maximum(a, np.float32(0)),
+    ),
+    _case(
+        "relu(a*b + c) * tanh(d) - a*0.5",
+        4,
+        _chain(sc.relu, sc.tanh),
+        _chain(_relu64, np.tanh),
+        lambda torch, *x: lambda: _chain(torch.relu, torch.tanh)(*x),
+        lambda cupy, *x: lambda: _chain(lambda v: cupy.maximum(v, np.float32(0)), cupy.tanh)(*x),
+    ),
+)

@@ -1,0 +1,134 @@
+"""Work of a GPU suite: a compiled graph beside its peers, on data that is on the device."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import softcuda as sc
+from benchmarks.cases import Bench, Work, run_work
+from benchmarks.gpu_timing import (
+    Gpu,
+    cupy_peer,
+    device_turns,
+    gpu_of,
+    graph_contestant,
+    torch_peer,
+)
+from benchmarks.results import Check, Row, at_least
+from benchmarks.timing import OURS
+from softcuda.executor.executable import Executable
+
+__all__ = ["PROFILE", "DeviceCase", "on_device", "random_array", "run_device_case"]
+
+Array = np.ndarray[Any, Any]
+Submit = Callable[[], Any]
+
+PROFILE = str(Path(__file__).resolve().parents[1] / "configs" / "nvidia-h200.soft")
+
+_WALL_RUNS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCase:
+    """A graph, its inputs, and what is right.
+
+    Attributes:
+        arrays: inputs on the host.
+        define: tensors on the device -> the graph's one output.
+        reference: the right result, f64.
+        allowed: the relative error up to which a result is right.
+        nbytes: bytes that must be read and written at least once.
+        flops: floating point operations of the contraction.
+        torch: torch, inputs there -> what submits the work and returns its result; None: no peer.
+        cupy: the same for CuPy.
+        least: the fraction of the floor to reach; 0 for none.
+        label: what the check is called.
+        extra: makes further checks of the row.
+    """
+
+    arrays: Sequence[Array]
+    define: Callable[..., Any]
+    reference: Array
+    allowed: float
+    nbytes: int
+    flops: int = 0
+    torch: Callable[..., Submit] | None = None
+    cupy: Callable[..., Submit] | None = None
+    least: float = 0.0
+    label: str = ""
+    extra: Sequence[Callable[[Row], Check]] = field(default=())
+
+
+def random_array(seed: int, *shape: int, low: float = -1.0) -> Array:
+    """Return random numbers from `low` to 1 [shape], f32."""
+    made = np.random.default_rng(seed).random(shape, np.float32)
+    made *= np.float32(1.0 - low)
+    made += np.float32(low)
+    return made
+
+
+def on_device(array: Array) -> Any:
+    """Return a tensor that is a leaf on the device."""
+    return sc.asarray(array).to("cuda").evaluate()
+
+
+def run_device_case(bench: Bench, group: str, name: str, case: DeviceCase) -> Row:
+    """Return the measured row: device time beside the floor and the peers, and wall time."""
+    gpu = gpu_of(bench)
+    executable = sc.compile(case.define(*map(on_device, case.arrays)), PROFILE)
+    kernels = [launch.spec.id for step in executable.program.steps for launch in step.launches]
+    print(f"{group}: {name}: {', '.join(kernels)}", flush=True)
+    contestants = [graph_contestant(gpu, executable)]
+    to_torch, to_cupy = case.torch, case.cupy
+    if to_torch is not None:
+        contestants.append(
+            torch_peer(
+                bench,
+                lambda torch: to_torch(
+                    torch, *(torch.from_numpy(a).to("cuda") for a in case.arrays)
+                ),
+            )
+        )
+    if to_cupy is not None:
+        contestants.append(
+            cupy_peer(bench, lambda cupy: to_cupy(cupy, *map(cupy.asarray, case.arrays)))
+        )
+
+    def checks(row: Row, taken: Any) -> list[Check]:
+        made = []
+        if case.least:
+            what = f"{case.label or name}: fraction of the floor"
+            made.append(at_least(what, row.fraction_of_floor, case.least))
+        return made + [make(row) for make in case.extra]
+
+    work = Work(
+        contestants,
+        case.reference,
+        case.allowed,
+        case.nbytes,
+        case.flops,
+        checks=checks,
+        turns=device_turns(gpu),
+    )
+    row = run_work(bench, group, name, work)
+    if row.timings[0].name == OURS and row.timings[0].us is not None:
+        row.facts["run and wait [us]"] = _wall_us(gpu, executable)
+    return row
+
+
+def _wall_us(gpu: Gpu, executable: Executable) -> float:
+    """Return the median time of a whole run with the wait for it [microseconds]."""
+    found = []
+    for _ in range(_WALL_RUNS):
+        begin = time.perf_counter()
+        executable.run()
+        gpu.on.synchronize()
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found) * 1e6

@@ -1,0 +1,127 @@
+"""The calls of a program's steps, bound to memory once, bound again where memory changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from softcuda.backends import bind
+from softcuda.compiler.program import Program
+from softcuda.executor.memory import ProgramMemory
+from softcuda.executor.outputs import Slot
+
+if TYPE_CHECKING:
+    from softcuda.executor.segments import DeviceSteps
+
+__all__ = ["StepCalls"]
+
+Call = tuple[Any, tuple[Any, ...]]
+
+
+class StepCalls:
+    """The flat list of calls that a run replays.
+
+    Attributes:
+        flat: the calls of all steps in order.
+        stale: the steps whose calls do not fit the memory any more.
+    """
+
+    def __init__(self, program: Program, memory: ProgramMemory, device: DeviceSteps | None) -> None:
+        self._program = program
+        self._memory = memory
+        self._device = device
+        self._generations = [0] * len(program.steps)
+        self._only_output = [self._output_of(number) for number in range(len(program.steps))]
+        self.flat: list[Call] = []
+        self.stale: set[int] = set()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every call."""
+        count = len(self._program.steps)
+        self.flat = []
+        self._calls: list[list[Call]] = [[] for _ in range(count)]
+        self._starts = [0] * (count + 1)
+        self.spoil(range(count))
+
+    def _output_of(self, number: int) -> int:
+        """Return the one output whose buffer a step's calls can be kept with, else -1.
+
+        Calls of the host can be kept with the buffer they are bound to; nodes of a driver graph
+        cannot.
+        """
+        step = self._program.steps[number]
+        touched = {
+            place.at
+            for operand in (*step.inputs, *step.outputs)
+            if (place := self._program.places[operand.value]).space in ("output", "lent")
+        }
+        keeps = len(touched) == 1 and not self._program.on_device(step)
+        return next(iter(touched)) if keeps else -1
+
+    def spoil(self, steps: Iterable[int]) -> None:
+        """Mark steps as bound to memory that is another now."""
+        for step in steps:
+            self._generations[step] += 1
+            self.stale.add(step)
+
+    def move(self, step: int, slot: Slot) -> None:
+        """Let a step write to another output buffer, by the calls bound to it before if any."""
+        known = slot.bindings.get(step)
+        if known is None or known[0] != self._generations[step] or step in self.stale:
+            self.stale.add(step)
+            return
+        self._calls[step] = known[1]
+        self.flat[self._starts[step] : self._starts[step + 1]] = known[1]
+
+    def bind_stale(self) -> None:
+        """Bind every stale step."""
+        rebuild = False
+        for number in sorted(self.stale):
+            calls = self._bind(number)
+            start, stop = self._starts[number], self._starts[number + 1]
+            if len(calls) == stop - start:
+                self.flat[start:stop] = calls
+            else:
+                rebuild = True
+            self._calls[number] = calls
+            slot = self._kept_with(number)
+            if slot is not None:
+                slot.bindings[number] = (self._generations[number], calls)
+        self.stale.clear()
+        if rebuild:
+            self.flat = [call for calls in self._calls for call in calls]
+            at = 0
+            for number, calls in enumerate(self._calls):
+                self._starts[number] = at
+                at += len(calls)
+            self._starts[-1] = at
+
+    def _kept_with(self, number: int) -> Slot | None:
+        only = self._only_output[number]
+        return self._memory.slots[only] if only >= 0 else None
+
+    def _bind(self, number: int) -> list[Call]:
+        step, memory = self._program.steps[number], self._memory
+        if self._device is not None and self._program.on_device(step):
+            return self._device.bind(number)
+        outputs = [memory.window(operand) for operand in step.outputs]
+        if outputs and not any(out.size for out in outputs):
+            return []
+        inputs = [memory.window(operand) for operand in step.inputs]
+        return bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
+
+    def drop(self, steps: Iterable[int]) -> None:
+        """Drop the calls of steps, and with them every reference to what they read."""
+        for step in steps:
+            start, stop = self._starts[step], self._starts[step + 1]
+            self.flat[start:stop] = [(_nothing, ())] * (stop - start)
+            self._calls[step] = []
+            self.spoil((step,))
+            slot = self._kept_with(step)
+            if slot is not None:
+                slot.bindings.pop(step, None)
+
+
+def _nothing() -> None:
+    """Stand for a call that is bound before it runs."""

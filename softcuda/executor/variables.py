@@ -1,0 +1,61 @@
+"""Locks of variables: a run sees a variable before or after another run's update, never between."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from softcuda.forks import renew_in_child
+
+__all__ = ["VARIABLE_LOCKS", "VariableLocks"]
+
+
+class VariableLocks:
+    """One lock a buffer, found by the buffer's identity, gone with the buffer."""
+
+    def __init__(self) -> None:
+        self._table = threading.RLock()
+        self._locks: dict[int, tuple[weakref.ref[Any], threading.RLock]] = {}
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Forget every lock: no other thread holds one in the child."""
+        self._table = threading.RLock()
+        self._locks = {}
+
+    @contextmanager
+    def held(self, buffers: Sequence[Any]) -> Iterator[None]:
+        """Hold the locks of several buffers, taken in one order by everybody."""
+        found = [self._lock_of(buffer) for _, buffer in sorted({id(b): b for b in buffers}.items())]
+        taken = []
+        try:
+            for lock in found:
+                lock.acquire()
+                taken.append(lock)
+            yield
+        finally:
+            for lock in reversed(taken):
+                lock.release()
+
+    def _lock_of(self, buffer: Any) -> Any:
+        key = id(buffer)
+        known = self._locks.get(key)
+        if known is not None and known[0]() is buffer:
+            return known[1]
+        with self._table:
+            known = self._locks.get(key)
+            if known is None or known[0]() is not buffer:
+                known = (weakref.ref(buffer), threading.RLock())
+                self._locks[key] = known
+                weakref.finalize(buffer, self._drop, key, known).atexit = False
+            return known[1]
+
+    def _drop(self, key: int, entry: Any) -> None:
+        if self._locks.get(key) is entry:
+            del self._locks[key]
+
+
+VARIABLE_LOCKS: Final = VariableLocks()

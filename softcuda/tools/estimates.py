@@ -1,0 +1,100 @@
+"""What the medians so far say about a cell: who is a candidate, what it costs, what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from softcuda.tools.cells import Ledger, Outcome, Scope, State
+
+__all__ = ["LONGEST_CALL_S", "OVERHEAD_S", "candidates", "cell_cost_s", "doubted", "reopened"]
+
+LONGEST_CALL_S: Final = 0.2
+OVERHEAD_S: Final = 0.004  # inputs, two compiles and the check of a small cell
+_FAR_BEHIND: Final = 8.0
+_TOO_STEEP: Final = 2.0
+_TOO_HIGH: Final = 1.5
+_BYTES_S: Final = 4e-8  # inputs and the check, an element
+_CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
+
+
+def candidates(
+    scope: Scope, size: int, backend_ids: Sequence[str], ledger: Ledger
+) -> tuple[list[str], dict[str, Outcome]]:
+    """Return the backends to measure at a size, and why the others are not."""
+    names: list[str] = []
+    others: dict[str, Outcome] = {}
+    below = [entry for entry in ledger.at(scope.op, scope.dtype) if entry[0] < size]
+    for name in backend_ids:
+        seconds = _estimate(scope, size, name, ledger)
+        if _is_behind(name, below):
+            others[name] = Outcome(State.SKIPPED, reason="far behind at smaller sizes")
+        elif seconds is not None and seconds > LONGEST_CALL_S:
+            reason = f"a call would take about {seconds:.1f} s"
+            others[name] = Outcome(State.SKIPPED, reason=reason)
+        else:
+            names.append(name)
+    return names, others
+
+
+def reopened(scope: Scope, backend_ids: Sequence[str], ledger: Ledger) -> list[tuple[int, str]]:
+    """Return (size, backend) of what was skipped, and by the medians of now would be measured."""
+    found = []
+    for size, outcomes in ledger.at(scope.op, scope.dtype):
+        skipped = [n for n, outcome in outcomes.items() if outcome.state is State.SKIPPED]
+        if skipped:
+            names, _ = candidates(scope, size, backend_ids, ledger)
+            found += [(size, name) for name in skipped if name in names]
+    return found
+
+
+def doubted(scope: Scope, ledger: Ledger) -> list[int]:
+    """Return the sizes whose medians do not fit together, as where something disturbed one.
+
+    Of two neighbours that is the larger where it takes twice what growth explains, and the
+    smaller where it takes half as long again as the larger.
+    """
+    found: dict[int, None] = {}
+    for (smaller, before), (size, times) in pairwise(ledger.times(scope.op, scope.dtype)):
+        shared = times.keys() & before
+        growth = (size / smaller) ** scope.growth
+        if any(before[name] > _TOO_HIGH * times[name] for name in shared):
+            found[smaller] = None
+        if any(times[name] > _TOO_STEEP * growth * before[name] for name in shared):
+            found[size] = None
+    return list(found)
+
+
+def cell_cost_s(scope: Scope, size: int, names: Sequence[str], ledger: Ledger) -> float:
+    """Return about how long measuring a cell takes [seconds]."""
+    elements = size * size if scope.growth > 1 else size
+    estimates = [_estimate(scope, size, name, ledger) or 0.0 for name in names]
+    calls = sum(max(_CALLS * seconds, OVERHEAD_S) for seconds in estimates)
+    return calls + _BYTES_S * elements + OVERHEAD_S
+
+
+def _is_behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> bool:
+    """Return whether a backend was 8 times behind at the last two sizes it was tried at."""
+    tried = []
+    for _, outcomes in below:
+        own = outcomes.get(name)
+        if own is None or own.state is not State.MEASURED:
+            continue
+        best = min(o.microseconds for o in outcomes.values() if o.state is State.MEASURED)
+        tried.append(own.microseconds > _FAR_BEHIND * best)
+    return tried[-2:] == [True, True]
+
+
+def _estimate(scope: Scope, size: int, name: str, ledger: Ledger) -> float | None:
+    """Return the most that a call may take [seconds], from the nearest size that was measured."""
+    known = [
+        (measured, times[name])
+        for measured, times in ledger.times(scope.op, scope.dtype)
+        if name in times
+    ]
+    below = [(measured, time_us) for measured, time_us in known if measured < size]
+    if below:
+        measured, time_us = below[-1]
+        return float(time_us * 1e-6 * (size / measured) ** scope.growth)
+    return known[0][1] * 1e-6 if known else None
