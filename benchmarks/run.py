@@ -24,6 +24,7 @@ from benchmarks.cases import Bench, Case  # noqa: E402
 from benchmarks.gpu_machine import find_gpu_peers, gpu_rates, gpu_run, why_no_gpu  # noqa: E402
 from benchmarks.gpu_timing import Gpu, GpuBench  # noqa: E402
 from benchmarks.machine import find_peers, measure_rates, this_run  # noqa: E402
+from benchmarks.gpu_work import PROFILE  # noqa: E402
 from benchmarks.report import (  # noqa: E402
     replace_between_markers,
     suite_json,
@@ -78,7 +79,8 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{case.group}: {case.name}")
         return 0
     threads = str(thread_count())
-    wanted = dict.fromkeys(_THREAD_VARIABLES, threads) | {"SOFTCUDA_CONFIG": "default"}
+    profile = PROFILE if asked.suite in GPU_SUITES else "default"
+    wanted = dict.fromkeys(_THREAD_VARIABLES, threads) | {"SOFTCUDA_CONFIG": profile}
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         again = [sys.executable, "-m", "benchmarks", *arguments]
         env = {**os.environ, **wanted}

@@ -5,8 +5,8 @@
 //
 // take reads data at the output's axes before and behind the indices', gather at all but one; to
 // the kernel these are strides, 0 along the axes that an operand does not have.
-// Dtypes: data by size (u8 u16 u32 u64), indices i32 or i64 as `is_long` says. Layouts: inputs of any strides;
-// outputs dense. Every architecture.
+// Dtypes: data by size (u8 u16 u32 u64), indices i32 or i64 as `is_long` says. Layouts: inputs of
+// any strides; outputs dense. Every architecture.
 // Launch: 256 threads a block, 4 outputs (1 with i64) a thread and step, any number of blocks.
 // Shared memory: none.
 // Limits: 64 axes. INDEX is i64 where an offset passes 2^31. An index outside -extent to

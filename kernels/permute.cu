@@ -11,8 +11,8 @@
 // reads V rows of V neighbours, transposes them in registers and writes vectors. Shared memory
 // holds a tile in the order in which it is read, V planes of it, one access of padding after every
 // 2^pad. Offsets inside the tile are the same for all tiles and computed once a block.
-// Dtypes: by size (u8 u16 u32 u64), any in permute_cast. Layouts: any strides, 0 and negative included, where W and V
-// are 1; else the host checks strides and extents. Every architecture.
+// Dtypes: by size (u8 u16 u32 u64), any in permute_cast. Layouts: any strides, 0 and negative
+// included, where W and V are 1; else the host checks strides and extents. Every architecture.
 // Launch: 256 threads a block; block b takes tiles b, b + blocks, ...; any number of blocks.
 // Shared memory: permute_tile 9/8 of its tile, at most 36 KiB, static.
 // Limits: 64 axes, 2^31 tiles. Pointers that are not aligned to the vectors are read and written
@@ -27,7 +27,7 @@ constexpr i32 BLOCKS = 2;  // of a multiprocessor at least: 128 registers a thre
 constexpr i32 TILE_AXES = 16;
 constexpr i32 GRID_AXES = 64;
 
-// ---- what the host decides: see softcuda/backends/cuda/permute.py ------------------------------
+// ---- what the host decides: see softcuda/backends/cuda/tile_orders.py --------------------------
 
 // An axis of a tile, or a part of one: how a step along it moves the offsets [elements] and the
 // number of the access in the order in which the tile is read.

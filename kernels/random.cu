@@ -1,6 +1,7 @@
 // uniform and normal numbers, one thread a Philox block: 4 elements, or 2 of f64.
 //
 //   uniform   out[e] = low + u * span, rounded once, at most `limit`    u = word * 2^-24 or 2^-53
+//             low * (1 - u) + high * u where the span, high - low, overflows
 //   normal    out[2p], out[2p + 1] = mean + deviation * r (cos, sin)(2 pi u2),  r = sqrt(-2 ln u1)
 //
 // Dtypes: T is f16, bf16, f32 or f64; uniform computes in compute_t<T>, normal in f64. `state` is
@@ -44,7 +45,8 @@ __device__ __forceinline__ void draw(T* __restrict__ out, const i64* __restrict_
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     uniform(T* __restrict__ out, const i64* __restrict__ state, i64 state_stride, i64 offset,
-            i64 count, compute_t<T> low, compute_t<T> span, compute_t<T> limit) {
+            i64 count, compute_t<T> low, compute_t<T> high, compute_t<T> span,
+            compute_t<T> limit) {
     static_assert(is_float<T>, "random numbers are floating-point");
     using Compute = compute_t<T>;
     draw(out, state, state_stride, offset, count, [&](PhiloxBlock block) {
@@ -57,7 +59,9 @@ __global__ void __launch_bounds__(THREADS)
             } else {
                 drawn = static_cast<f32>(block.words[k] >> 8) * 0x1p-24f;
             }
-            const T value = convert<T>(drawn * span + low);
+            const Compute mixed = span - span == 0 ? drawn * span + low
+                                                   : low * (1 - drawn) + high * drawn;
+            const T value = convert<T>(mixed);
             made.lanes[k] = convert<Compute>(value) > limit ? convert<T>(limit) : value;
         }
         return made;

@@ -17,6 +17,7 @@ from softcuda.executor.executable import Executable
 from softcuda.executor.on_demand import compile_kernels, cuda_target
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import flatten
+from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.graph.node import Node, amend
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.trace import Traced, on_device, trace
@@ -30,6 +31,7 @@ Config = str | os.PathLike[str] | Profile | None
 
 _CACHE: Final = CompileCache()
 
+_VARIABLE: Final = OPS["variable"]
 _UNMADE: Final = (OPS["none"], None)  # what made the value of a leaf: nothing
 
 
@@ -68,7 +70,7 @@ def _target(
         return CPU, "it is compiled for the CPU, by target='cpu'"
     if isinstance(asked, str):
         here = profile.device.target
-        known = here if here.type == "cuda" else Target("cuda", "", 1, 48, 1)
+        known = here if here.type == "cuda" else Target("cuda", "", 0, 48, 0)
         return replace(known, arch=named_arch(asked)), ""
     if asked is not None:
         raise ArgumentTypeError(
@@ -145,6 +147,8 @@ def compile(
 def evaluate_nodes(nodes: Sequence[Node]) -> None:
     """Give every node its value: compile through the cache, run, settle.
 
+    The random nodes that they depend on get their values too.
+
     Raises:
         FeedError: the graph has an input, which only `compile` and `run(feeds)` can give a value.
     """
@@ -152,6 +156,26 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
     if not roots:
         return
     traced = trace(roots)
+    if not any(map(_is_drawn, traced.nodes)):
+        _evaluate(roots, traced)
+        return
+    # A random node is drawn once: it gets its value with what depends on it, and no other thread
+    # draws from its generator meanwhile.
+    with VARIABLE_LOCKS.held([x.data for x in traced.leaves if x.op is _VARIABLE]):
+        roots = [node for node in roots if node.data is None]
+        if roots:
+            drawn = [node for node in trace(roots).nodes if _is_drawn(node)]
+            roots = list(dict.fromkeys((*roots, *drawn)))
+            _evaluate(roots, trace(roots))
+
+
+def _is_drawn(node: Node) -> bool:
+    """Return whether evaluating a node draws random numbers."""
+    return node.op.kind is Kind.RANDOM and node.data is None
+
+
+def _evaluate(roots: Sequence[Node], traced: Traced) -> None:
+    """Run what was traced and settle the roots."""
     settings = _settings(None, None, False, traced.leaves)
     key = _CacheKey(settings.profile.cache_key, registry_changes())
     runtime = _CACHE.get(

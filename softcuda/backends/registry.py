@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from softcuda.backends import cpu_blas, cpu_fallback, cpu_fused
+from softcuda.backends.contract import check_backend, check_calls
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
@@ -128,24 +129,10 @@ def register(backend: Any) -> None:
         backend: a module or object as this module's docstring describes.
 
     Raises:
-        BackendError: a part is missing, or the id is taken by another backend.
+        BackendError: a part is missing or wrong, or the id is reserved or taken by another.
     """
-    needed = ("BACKEND_ID", "DEVICE", "FUSES", "supports", "prepare")
-    missing = [name for name in needed if not hasattr(backend, name)]
-    if missing:
-        raise BackendError(
-            f"register: {backend!r} lacks {', '.join(missing)}; a backend has {', '.join(needed)} "
-            "and, on the CPU, FUNCTIONS or bind"
-        )
+    check_backend(backend, tuple(REFERENCE))
     name = backend.BACKEND_ID
-    if not isinstance(name, str) or not name.isidentifier():
-        raise BackendError(f"register: BACKEND_ID is {name!r}; allowed is a Python identifier")
-    if backend.DEVICE not in REFERENCE:
-        raise BackendError(
-            f"register: {name} has DEVICE {backend.DEVICE!r}; allowed are {', '.join(REFERENCE)}"
-        )
-    if not hasattr(backend, "FUNCTIONS") and not hasattr(backend, "bind"):
-        raise BackendError(f"register: {name} has neither FUNCTIONS nor bind; one is needed")
     present = backends().get(name)
     if present is not None and present is not backend:
         raise BackendError(
@@ -176,7 +163,7 @@ def bind(
     """Return the calls that carry out a CPU step on these arrays.
 
     Raises:
-        BackendError: the backend or its function is gone.
+        BackendError: the backend or its function is gone, or its bind gives no calls.
     """
     backend = backends().get(step.backend_id)
     if backend is None:
@@ -186,7 +173,10 @@ def bind(
         )
     special = getattr(backend, "bind", None)
     if special is not None:
-        return special(step, inputs, outputs, scratch)  # type: ignore[no-any-return]
+        made: list[Call] = special(step, inputs, outputs, scratch)
+        if step.backend_id in _registry.added:
+            check_calls(step, made)
+        return made
     function = backend.FUNCTIONS.get(step.kernel)
     if function is None:
         raise BackendError(

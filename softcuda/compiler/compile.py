@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from softcuda.backends import backends
+from softcuda.backends import added_devices, backends
+from softcuda.backends.contract import check_steps
 from softcuda.backends.steps import Step, Unit
 from softcuda.compiler.allocate import allocate, update_steps
 from softcuda.compiler.fuse import fuse
@@ -27,7 +28,8 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
 
     Raises:
         ShapeError, DTypeError, ArgumentError: verify refuses the graph.
-        BackendError, BackendRefused, NoDeviceError: select finds no backend.
+        BackendError, BackendRefused, NoDeviceError: select finds no backend, or one breaks its
+            contract.
     """
     selector = Selector(settings)
     simplified = simplify(verify(graph))
@@ -77,14 +79,17 @@ def _schedule(chosen: Chosen, groups: Groups, target: Target) -> tuple[Step, ...
             for k, u in enumerate(units)
         ]
         sequence = in_turns(sequence, reads, device)
-    known = backends()
+    known, added = backends(), added_devices()
     steps: list[Step] = []
     for number in sequence:
         backend_id = groups.backend_ids[number]
         if backend_id == "transfer":
             steps.append(_transfer_step(units[number]))
         else:
-            steps.extend(known[backend_id].prepare(units[number], target))
+            made = known[backend_id].prepare(units[number], target)
+            if backend_id in added:
+                check_steps(backend_id, units[number], made)
+            steps.extend(made)
     return (*steps, *update_steps(graph))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from softcuda.backends import REFERENCE, backends
+from softcuda.backends import REFERENCE, Verdict, backends
 from softcuda.compiler.program import Choice
 from softcuda.compiler.settings import Settings
 from softcuda.errors import BackendError, BackendRefused, NoDeviceError
@@ -35,7 +35,8 @@ class Selector:
 
         Raises:
             NoDeviceError: the row names a CUDA backend and there is no CUDA device.
-            BackendError: the row's backend is not registered; no profile has a row for the op.
+            BackendError: the row's backend is not registered, or gives no verdict; no profile has
+                a row for the op.
             BackendRefused: `strict`, and the backend refuses or the profile has no row.
         """
         kind = line.op.kind
@@ -53,6 +54,11 @@ class Selector:
         backend_id, reason = self._row(line, operands)
         backend = self._backend(line, backend_id, reason)
         verdict = backend.supports(line, operands, self._target)
+        if not isinstance(verdict, Verdict):
+            raise BackendError(
+                f"{line.op.name}: supports of backend {backend_id} returned {verdict!r} of type "
+                f"{type(verdict).__name__}; allowed is a softcuda.backends.Verdict"
+            )
         if verdict:
             return Choice(backend_id, reason)
         if kind is Kind.COMPOSITE:

@@ -12,7 +12,7 @@ import numpy as np
 from softcuda.compiler.program import Program
 from softcuda.compiler.table import counted, decision_table, line_report
 from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
-from softcuda.executor.feeds import conform
+from softcuda.executor.feeds import conform, restrided
 from softcuda.executor.on_demand import upload
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import rebuild
@@ -284,6 +284,9 @@ def _restored(
     tensor: type[Node],
     made_by: Sequence[MadeBy] = (),
 ) -> Executable:
+    for leaf, number in zip(leaves, program.leaf_lines, strict=True):
+        if isinstance(leaf.data, np.ndarray):
+            amend(leaf, "data", restrided(leaf.data, program.graph.lines[number]))
     made = Executable(program, leaves, skeleton, (), made_by)
     made._tensor = tensor
     return made

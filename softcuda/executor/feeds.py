@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from softcuda.backends.host.conversion import plain_bools
 from softcuda.dtype import DType, check_number, dtype_of_array
 from softcuda.errors import FeedError, SoftCudaError
 from softcuda.executor.on_demand import shared_array, upload
@@ -18,7 +19,7 @@ from softcuda.interop.protocols import array_of_host, lives_on_cuda
 if TYPE_CHECKING:
     from softcuda.pool.device import DeviceArray
 
-__all__ = ["conform"]
+__all__ = ["conform", "restrided"]
 
 Array = np.ndarray[Any, Any]
 
@@ -80,6 +81,11 @@ def _array_of(value: Any, dtype: DType, label: str) -> Array | DeviceArray:
                 "compile it into this graph"
             )
         return _of_dtype(value.data, dtype, label)
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        raise FeedError(
+            f"run: the feed of {label} is a masked array of shape {list(value.shape)} and would "
+            "lose its mask; use its .filled(...) first"
+        )
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array_interface__"):
         return _of_dtype(np.asarray(value), dtype, label)
     try:
@@ -113,9 +119,34 @@ def _of_dtype(array: Array | DeviceArray, dtype: DType, label: str) -> Array | D
             f"run: the feed of {label} has dtype {array.dtype}; allowed is {dtype}; "
             f"convert it with .astype('{dtype.numpy}')"
         )
-    if isinstance(array, np.ndarray) and array.dtype != dtype.numpy:
-        return array.astype(dtype.numpy)
-    return array
+    if not isinstance(array, np.ndarray):
+        return array
+    return plain_bools(array) if array.dtype == dtype.numpy else array.astype(dtype.numpy)
+
+
+def restrided(array: Array, line: Line) -> Array:
+    """Return a leaf's own value with the strides that it was declared with.
+
+    Pickling makes arrays dense. The array itself where it fits, else a copy, in which elements
+    that shared memory share it again.
+
+    Args:
+        array: [dims of the line], any strides.
+        line: the leaf.
+    """
+    dims, size = line.dims, array.itemsize
+    strides = [stride * size for stride in line.params.strides]
+    if not array.size or all(
+        extent <= 1 or have == want
+        for extent, have, want in zip(dims, array.strides, strides, strict=True)
+    ):
+        return array
+    reach = [s * (d - 1) for d, s in zip(dims, line.params.strides, strict=True)]
+    base = np.empty(sum(map(abs, reach)) + 1, array.dtype)
+    start = -sum(r for r in reach if r < 0)
+    window: Array = np.lib.stride_tricks.as_strided(base[start:], dims, strides)
+    window[...] = array
+    return window
 
 
 def _window(array: Array, strides: Dims, label: str) -> _Window:

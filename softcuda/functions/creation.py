@@ -180,7 +180,7 @@ def arange(
 
     Raises:
         ArgumentTypeError: something is no number.
-        ArgumentError: the step is 0, or something is not finite.
+        ArgumentError: the step is 0, or something, or stop - start, is not finite.
         ShapeError: there would be 2^62 elements or more.
         DTypeError, NumberRangeError: the dtype cannot hold the elements.
     """
@@ -209,14 +209,18 @@ def arange(
 
 
 def _steps(first: float, end: float, by: float) -> int:
-    """Return ceil((end - first) / by), where the difference may be more than a float holds.
+    """Return ceil((end - first) / by), 0 where it is negative.
 
     Raises:
-        ShapeError: the quotient is more than a float holds.
+        ArgumentError: the difference is more than a float holds.
+        ShapeError: the quotient is.
     """
+    if not math.isfinite(end - first):
+        raise ArgumentError(
+            f"arange: from {first} to {end} is farther than a float holds; allowed are distances "
+            "below 1.8e308; use linspace"
+        )
     count = (end - first) / by
-    if not math.isfinite(count):
-        count = (end / 2 - first / 2) / by * 2
     if count == math.inf:
         raise ShapeError(
             f"arange: start {first}, stop {end}, step {by} make 2^62 elements or more; allowed "

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from softcuda.dtype import DType, as_dtype, f32
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError
 from softcuda.generator import Generator, default_generator
@@ -13,7 +15,7 @@ from softcuda.graph.op import OPS
 from softcuda.graph.params import Random, literal
 from softcuda.graph.shapes import check_dims
 from softcuda.tensor import Tensor
-from softcuda.tensor.values import plain_number
+from softcuda.tensor.values import converted, plain_number
 
 __all__ = ["normal", "uniform"]
 
@@ -27,7 +29,8 @@ def uniform(
 ) -> Tensor:
     """Return numbers drawn evenly from [low, high).
 
-    y[i] = low + u[i] * (high - low), u of 24 bits (f64: 53), rounded once and never high.
+    y[i] = low + u[i] * (high - low), u of 24 bits (f64: 53), rounded once and never high. It is
+    drawn when it, or something that depends on it, is first evaluated, and keeps that value.
 
     Args:
         shape: extents.
@@ -40,14 +43,17 @@ def uniform(
         [shape], of `dtype`; one evaluation draws once, every run of an executable draws anew.
 
     Raises:
-        ArgumentError: a bound is not finite, or high is below low.
+        ArgumentError: a bound is not finite in `dtype`, or high is below low.
         DTypeError: the dtype is no float.
         ShapeError: a negative extent.
     """
-    first, last = _finite("uniform", "low", low), _finite("uniform", "high", high)
+    kind = _float_dtype("uniform", dtype)
+    first, last = (
+        _finite("uniform", name, value, kind) for name, value in (("low", low), ("high", high))
+    )
     if last < first:
         raise ArgumentError(f"uniform: low is {first} and high {last}; high may not be below low")
-    return _drawn("uniform", shape, dtype, first, last, generator)
+    return _drawn("uniform", shape, kind, first, last, generator)
 
 
 def normal(
@@ -59,7 +65,8 @@ def normal(
 ) -> Tensor:
     """Return numbers drawn from the normal distribution.
 
-    y[i] = mean + std * z[i], z by the Box-Muller transform in f64, rounded once.
+    y[i] = mean + std * z[i], z by the Box-Muller transform in f64, rounded once. It is drawn when
+    it, or something that depends on it, is first evaluated, and keeps that value.
 
     Args:
         shape: extents.
@@ -72,7 +79,7 @@ def normal(
         [shape], of `dtype`; one evaluation draws once, every run of an executable draws anew.
 
     Raises:
-        ArgumentError: mean or std is not finite, or std is negative.
+        ArgumentError: mean or std is not finite in `dtype`, or std is negative.
         DTypeError: the dtype is no float.
         ShapeError: a negative extent.
 
@@ -80,30 +87,41 @@ def normal(
         G. E. P. Box, M. E. Muller, "A note on the generation of random normal deviates", Annals
         of Mathematical Statistics 29 (1958).
     """
-    middle, width = _finite("normal", "mean", mean), _finite("normal", "std", std)
+    kind = _float_dtype("normal", dtype)
+    middle, width = (
+        _finite("normal", name, value, kind) for name, value in (("mean", mean), ("std", std))
+    )
     if width < 0:
         raise ArgumentError(f"normal: std is {width}; allowed are numbers >= 0")
-    return _drawn("normal", shape, dtype, middle, width, generator)
+    return _drawn("normal", shape, kind, middle, width, generator)
 
 
-def _finite(what: str, name: str, value: float) -> float:
+def _float_dtype(what: str, dtype: DType | Any) -> DType:
+    kind = as_dtype(dtype)
+    if not kind.is_float:
+        raise DTypeError(f"{what}: dtype {kind}; allowed are floats; floor and cast the result")
+    return kind
+
+
+def _finite(what: str, name: str, value: float, dtype: DType) -> float:
     number = float(plain_number(what, name, value))
-    if not math.isfinite(number):
-        raise ArgumentError(f"{what}: {name} is {number}; allowed are finite numbers")
+    held = float(converted(np.array(number), dtype))
+    if not math.isfinite(held):
+        raise ArgumentError(
+            f"{what}: {name} is {number}, {held} in {dtype}; allowed are numbers that are finite "
+            "in the dtype; use a wider one"
+        )
     return number
 
 
 def _drawn(
     what: str,
     shape: int | Sequence[int],
-    dtype: DType | Any,
+    kind: DType,
     first: float,
     second: float,
     generator: Generator | None,
 ) -> Tensor:
-    kind = as_dtype(dtype)
-    if not kind.is_float:
-        raise DTypeError(f"{what}: dtype {kind}; allowed are floats; floor and cast the result")
     if generator is not None and not isinstance(generator, Generator):
         raise ArgumentTypeError(
             f"{what}: the generator is {generator!r}; allowed is a softcuda.Generator, or None"

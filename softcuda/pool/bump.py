@@ -67,7 +67,10 @@ class BumpPool(Generic[Memory]):
 
         Raises:
             ArgumentError: `block_size` is below 1 or `limit_bytes` below 0.
+            ArgumentTypeError: one of them is no whole number.
         """
+        block_size = _whole("block_size", block_size)
+        limit_bytes = None if limit_bytes is None else _whole("limit_bytes", limit_bytes)
         if block_size < 1 or (limit_bytes is not None and limit_bytes < 0):
             raise ArgumentError(
                 f"BumpPool({source.name}): block_size {block_size}, limit_bytes {limit_bytes}; "
@@ -97,7 +100,7 @@ class BumpPool(Generic[Memory]):
             ClosedError: the pool is closed.
         """
         if type(nbytes) is not int:
-            nbytes = _whole(nbytes)
+            nbytes = _whole("nbytes", nbytes)
         with self._lock:
             chain = self._chain
             start = chain.offset
@@ -173,17 +176,17 @@ class BumpPool(Generic[Memory]):
             mark: what `mark` returned; None takes everything back.
 
         Raises:
-            ArgumentError: the mark is of another pool, or above the top.
+            ArgumentError: the mark is no mark of this pool, or above the top.
             ClosedError: the pool is closed.
         """
         with self._lock:
             self._check_open("reset")
             if mark is None:
                 mark = Mark(self._key, -1, 0, 0)
-            if mark.key is not self._key:
+            if not isinstance(mark, Mark) or mark.key is not self._key:
+                given = "a mark of another pool" if isinstance(mark, Mark) else repr(mark)
                 raise ArgumentError(
-                    f"{self!r}: reset was given a mark of another pool; allowed are marks that "
-                    "mark() of this pool returned"
+                    f"{self!r}: reset was given {given}; allowed are marks of this pool's mark()"
                 )
             chain, own = self._chain, self._own
             top = (chain.current, chain.offset)
@@ -283,11 +286,11 @@ class BumpPool(Generic[Memory]):
         )
 
 
-def _whole(nbytes: object) -> int:
+def _whole(name: str, nbytes: object) -> int:
     try:
         return operator.index(nbytes)  # type: ignore[arg-type]
     except TypeError as error:
         raise ArgumentTypeError(
-            f"allocate was asked for {nbytes!r} of type {type(nbytes).__name__}; allowed is a "
-            "whole number of bytes"
+            f"BumpPool: {name} is {nbytes!r} of type {type(nbytes).__name__}; allowed is a whole "
+            "number of bytes"
         ) from error

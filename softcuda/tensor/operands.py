@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from softcuda.dtype import DType, check_number, number_dtype, promote, weak_promote
 from softcuda.errors import DTypeError, IntegerPowerError
 from softcuda.graph.node import Node
@@ -27,6 +29,7 @@ __all__ = [
 N = TypeVar("N", bound=Node)
 
 _KIND: Final[dict[type, int]] = {bool: 0, int: 1, float: 2}
+_FOREIGN: Final = (complex, np.complexfloating, str, bytes)  # what no dtype holds
 _CONSTANT: Final = OPS["constant"]
 _PROTOCOLS: Final = (
     "__array__",
@@ -148,12 +151,16 @@ def _named(function: Any, name: str, doc: str) -> Any:
 
 
 def binary(token: str, method: str) -> Callable[[N, Any], N]:
-    """Return the operator method of an op whose first operand is the tensor."""
+    """Return the operator method of an op whose first operand is the tensor.
+
+    Beside text or a complex number == and != leave the answer to Python: not equal.
+    """
     op = OPS[token]
+    foreign = _FOREIGN if token in ("eq", "ne") else ()
 
     def operator(self: N, other: Any) -> N:
         if other.__class__ is not self.__class__:
-            other = partner(self, other)
+            other = None if isinstance(other, foreign) else partner(self, other)
             if other is None:
                 return NotImplemented  # type: ignore[no-any-return]
         return self.apply(op, (self, other))

@@ -244,6 +244,13 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Oth
         return format(self._single("format"), spec) if spec else str(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        held = self.evaluate().data
+        if copy is False and (self.op is _VARIABLE or not isinstance(held, np.ndarray)):
+            what = "a variable, which changes" if self.op is _VARIABLE else "a tensor on a device"
+            raise ArgumentError(
+                f"__array__: an array of {what} is a copy, and copy=False forbids it; allow the "
+                "copy, or use np.from_dlpack"
+            )
         array = self.numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:

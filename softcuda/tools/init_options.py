@@ -125,7 +125,7 @@ def _hint(option: str, word: str, allowed: Sequence[str]) -> str:
     reason = why_no_row(word) if option == "--ops" else ""
     if reason:
         return f" ({reason})"
-    close = difflib.get_close_matches(word.lower(), allowed, n=1)
+    close = difflib.get_close_matches(word.lower(), allowed, n=1, cutoff=0.65)
     return f", the closest is {close[0]!r}" if close else ""
 
 

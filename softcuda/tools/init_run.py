@@ -20,7 +20,7 @@ from softcuda.profile.resolve import default_profile, read
 from softcuda.profile.vocabulary import SOFT_VERSION
 from softcuda.profile.writer import write
 from softcuda.tools.cells import Ledger, Scope, scopes_of
-from softcuda.tools.choose import profile_rows
+from softcuda.tools.choose import NOT_MEASURED, profile_rows
 from softcuda.tools.display import medians_table, progress
 from softcuda.tools.init_options import InitOptions
 from softcuda.tools.init_output import Output
@@ -56,11 +56,11 @@ def run_init(options: InitOptions, deadline_s: float, output: Output, stop: Stop
     machine = this_machine()
     output.say(f"machine      {machine.cpu}, {machine.cpu_cores} logical processors")
     output.say(f"device_hash  {device_hash(machine)}")
-    check_place(options.output)
-    if os.path.lexists(options.output) and not options.force:
+    if os.path.exists(options.output) and not options.force:
         _check_existing(options.output, machine)
         output.say(f"{options.output} fits this machine; --force measures again")
         return
+    check_place(options.output)
     if not options.resume:
         refuse_to_lose_samples(options.output)
     earlier = _earlier(options.output, machine, output)
@@ -76,13 +76,7 @@ def run_init(options: InitOptions, deadline_s: float, output: Output, stop: Stop
         output.say(medians_table(ledger, scopes, bench.backend_ids))
         profile = _write(options, ledger, scopes, machine, earlier)
     except (KeyboardInterrupt, SoftCudaError):
-        if ledger.outcomes:
-            kept = keep_samples(options.output, ledger, owner)
-            print(
-                f"soft_init: {kept} measurements are kept for --resume in "
-                f"{samples_path(options.output)}",
-                file=sys.stderr,
-            )
+        _keep(options.output, ledger, owner)
         raise
     forget_samples(options.output)
     cells = sum(len(sizes) for sizes in ledger.outcomes.values())
@@ -96,6 +90,19 @@ def run_init(options: InitOptions, deadline_s: float, output: Output, stop: Stop
             f"{kept_rows} of them are the earlier profile's, which fits this machine; remove the "
             "file first to be rid of them"
         )
+
+
+def _keep(path: str, ledger: Ledger, owner: Sequence[str]) -> None:
+    """Keep what was measured, and say where."""
+    if not ledger.outcomes:
+        return
+    try:
+        kept = keep_samples(path, ledger, owner)
+    except ConfigError as error:
+        print(f"soft_init: {error}", file=sys.stderr)
+        return
+    where = samples_path(path)
+    print(f"soft_init: {kept} measurements are kept for --resume in {where}", file=sys.stderr)
 
 
 def _sweep(
@@ -146,16 +153,16 @@ def _write(
 
 
 def _carried(rows: Sequence[Row], earlier: Profile | None) -> int:
-    """Return how many of the rows were in an earlier profile."""
+    """Return how many of the rows were measured for an earlier profile."""
     if earlier is None:
         return 0
     known = {row._replace(line=0) for row in earlier.rows}
-    return sum(row in known for row in rows)
+    return sum(row in known and row.comment != NOT_MEASURED for row in rows)
 
 
 def _earlier(path: str, machine: DeviceFacts, output: Output) -> Profile | None:
     """Return the profile that is replaced, None where there is none or it does not fit."""
-    if not os.path.lexists(path):
+    if not os.path.exists(path):
         return None
     try:
         profile = read(path, _registered())
@@ -176,8 +183,10 @@ def _check_existing(path: str, machine: DeviceFacts) -> None:
     """Return where the profile that is there fits this machine.
 
     Raises:
-        ConfigError: it does not, or cannot be read.
+        ConfigError: it does not, cannot be read, or is no file.
     """
+    if not os.path.isfile(path):
+        check_place(path)
     try:
         profile = read(path, _registered())
     except ConfigError as error:

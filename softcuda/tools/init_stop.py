@@ -29,6 +29,13 @@ class Stop:
         """The exit status, as shells report it."""
         return 128 + (self.number or signal.SIGINT)
 
+    @property
+    def text(self) -> str:
+        """What happened, such as "interrupted by SIGTERM"."""
+        if self.number in (0, signal.SIGINT):
+            return "interrupted"
+        return f"interrupted by {signal.Signals(self.number).name}"
+
     def check(self) -> None:
         """Raise again what something may have swallowed.
 

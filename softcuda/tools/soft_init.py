@@ -12,7 +12,7 @@ try:
     from softcuda.tools.init_options import init_options
     from softcuda.tools.init_output import Output
     from softcuda.tools.init_run import run_init
-    from softcuda.tools.init_stop import stoppable
+    from softcuda.tools.init_stop import Stop, stoppable
 except KeyboardInterrupt:
     sys.exit(130)
 
@@ -32,24 +32,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     begin = time.monotonic()
     with stoppable(is_last=argv is None) as stop:
-        output = Output()
         try:
-            options = init_options(argv)
-            output = Output(options.quiet)
-            run_init(options, begin + options.budget_s, output, stop)
-        except ArgumentError as error:
-            print(f"soft_init: {error}", file=sys.stderr)
-            return 2
-        except SystemExit as end:  # argparse has said why, or shown the help
-            return int(end.code or 0)
-        except SoftCudaError as error:
-            print(f"soft_init: {error}", file=sys.stderr)
-            return 1
+            return _run(argv, begin, stop)
         except KeyboardInterrupt:
-            print("soft_init: interrupted; no profile was written", file=sys.stderr)
+            print(f"soft_init: {stop.text}; no profile was written", file=sys.stderr)
             return stop.status
         finally:
-            output.flush()
+            Output().flush()
+
+
+def _run(argv: Sequence[str] | None, begin: float, stop: Stop) -> int:
+    try:
+        options = init_options(argv)
+    except ArgumentError as error:
+        print(f"soft_init: {error}", file=sys.stderr)
+        return 2
+    except SystemExit as end:  # argparse has said why, or shown the help
+        return int(end.code or 0)
+    try:
+        run_init(options, begin + options.budget_s, Output(options.quiet), stop)
+    except SoftCudaError as error:
+        print(f"soft_init: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -172,6 +172,7 @@ def test_one_warning_compares_the_machines(places: Path) -> None:
     with pytest.warns(SoftCudaWarning) as caught:
         resolve(file)
     assert len(caught) == 1
+    assert caught[0].filename == __file__
     message = str(caught[0].message)
     for part in (str(file), "cpu is 'Abacus 9000' in the profile", here.cpu, "run soft_init again"):
         assert part in message

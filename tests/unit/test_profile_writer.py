@@ -67,7 +67,8 @@ def profiles(draw: st.DrawFn) -> Profile:
         **maybe,
     )
     meta = {"soft_version": "0.1.0"}
-    meta |= draw(st.dictionaries(st.sampled_from(("device_hash", "generated_at")), words))
+    meta |= draw(st.dictionaries(st.just("device_hash"), words))
+    meta |= draw(st.dictionaries(st.just("generated_at"), st.datetimes().map(str)))
     thresholds = draw(
         st.dictionaries(tokens, st.tuples(st.none() | crossing, crossing), max_size=3)
     )

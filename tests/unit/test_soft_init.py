@@ -105,7 +105,9 @@ def test_a_profile_that_does_not_fit_is_an_error_and_kept(
         (["--ops", "subtract"], "its token here is 'sub'"),
         (["--ops", "reshape"], "it is a view"),
         (["--ops", ","], "--ops is empty"),
-        (["--dtypes", "f33"], "'f33' is unknown; allowed are bool, i32"),
+        (["--ops", "mutmul"], "'mutmul' is unknown, the closest is 'matmul'; allowed are"),
+        (["--ops", "Add"], "'Add' is unknown, the closest is 'add'"),
+        (["--dtypes", "f33"], "'f33' is unknown, the closest is 'f32'; allowed are bool, i32"),
         (["--dtypes", "bool", "--ops", "add"], "takes these dtypes"),
         (["--budget", "soon"], "--budget is 'soon'"),
         (["--budget", "-1"], "--budget is '-1'"),
@@ -174,12 +176,12 @@ class Interrupting:
         self.left = 2
         real = Meter.measure
 
-        def measure(meter: Meter, cell: Cell, names: Any, allowance_s: float) -> Any:
+        def measure(meter: Meter, cell: Cell, names: Any, *how: float) -> Any:
             if self.left == 0:
                 raise KeyboardInterrupt
             self.left -= 1
             self.asked.append(cell)
-            return real(meter, cell, names, allowance_s)
+            return real(meter, cell, names, *how)
 
         monkeypatch.setattr(Meter, "measure", measure)
 
@@ -207,7 +209,7 @@ def test_samples_that_do_not_fit_are_errors(capsys: pytest.CaptureFixture[str]) 
     assert "cannot be read" in capsys.readouterr().err
     samples.write_text(json.dumps({"format": "softcuda samples 1", "owner": [], "cells": []}))
     assert main([*FEW, "--resume"]) == 1
-    assert "leave --resume out" in capsys.readouterr().err
+    assert "remove the file to measure anew" in capsys.readouterr().err
 
 
 def own_backend(name: str, function: Any, op: str = "add") -> Any:

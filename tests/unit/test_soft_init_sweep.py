@@ -12,7 +12,8 @@ from softcuda.graph.op import OPS
 from softcuda.profile.vocabulary import work_ops
 from softcuda.tools.cells import BY_IMPORTANCE, Cell, Ledger, Outcome, State, scopes_of
 from softcuda.tools.display import medians_table, progress
-from softcuda.tools.sweep import LONGEST_CALL_S, Moment, sweep
+from softcuda.tools.estimates import LONGEST_CALL_S
+from softcuda.tools.sweep import Moment, sweep
 
 
 class Machine:
@@ -28,7 +29,7 @@ class Machine:
         return self.now
 
     def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float
     ) -> dict[str, Outcome]:
         names = tuple(backend_ids)
         self.asked.append((cell, names))

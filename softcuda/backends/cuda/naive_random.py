@@ -73,15 +73,15 @@ def prepare_random(unit: Unit, target: Target) -> tuple[Step, ...]:
 
 
 def _uniform(params: Random, dtype: DType) -> tuple[Argument, ...]:
-    """Return low, high - low and the greatest result, each in the dtype of the arithmetic."""
+    """Return low, high, high - low, the greatest result, each in the dtype of the arithmetic."""
     low, high = float(value_of(params.low)), float(value_of(params.high))
     kind: Any = np.float64 if dtype is double else np.float32
     number = f64 if dtype is double else f32
     with np.errstate(all="ignore"):
-        bottom = kind(low)
-        span = kind(high) - bottom
+        bottom, top = kind(low), kind(high)
+        span = top - bottom
         limit = float(below(high, dtype.numpy)) if low < high else float("inf")
-    return number(float(bottom)), number(float(span)), number(limit)
+    return tuple(number(x) for x in (float(bottom), float(top), float(span), limit))
 
 
 def _normal(params: Random) -> tuple[Argument, ...]:

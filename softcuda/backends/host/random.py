@@ -59,6 +59,8 @@ def below(high: float, dtype: np.dtype[Any]) -> Array:
 def uniform_into(state: Array, out: Array, params: Random) -> None:
     """Write low + u * (high - low), u in [0, 1), never equal to high.
 
+    Where high - low overflows it is low * (1 - u) + high * u.
+
     Args:
         state: [2], i64: seed and counter.
         out: a float dtype, row-major.
@@ -66,8 +68,8 @@ def uniform_into(state: Array, out: Array, params: Random) -> None:
     """
     low, high = float(value_of(params.low)), float(value_of(params.high))
     kind: Any = np.float64 if out.dtype == _F64 else np.float32
-    bottom = kind(low)
-    span = kind(high) - bottom
+    bottom, top = kind(low), kind(high)
+    span = top - bottom
     limit = below(high, out.dtype) if low < high else None
     for words, place in _pieces(state, out, params.offset):
         drawn: Array
@@ -76,8 +78,13 @@ def uniform_into(state: Array, out: Array, params: Random) -> None:
         else:
             drawn = (words >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
         values = drawn.T.reshape(-1)[: place.size]
-        np.multiply(values, span, values)
-        np.add(values, bottom, values)
+        if np.isfinite(span):
+            np.multiply(values, span, values)
+            np.add(values, bottom, values)
+        else:
+            rest = np.subtract(1, values)
+            np.multiply(values, top, values)
+            np.add(np.multiply(rest, bottom, rest), values, values)
         convert(values, place)
         if limit is not None:
             _clamp(place, limit)

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# One visit to a GPU: its tests, the sanitizers, the suites; a failing step does not stop the rest.
+#
+#     benchmarks/gpu_session.sh [STEP ...]
+#
+# STEP: tests memcheck racecheck initcheck launch elementwise reduce permute gemm; all by default.
+# OUT: folder that receives summary.txt and session.tar.gz (logs, results, README.md of benchmarks);
+#      default build/gpu_session.
+# BUDGET_S: seconds for everything, 540 by default. A step has a limit of its own, below.
+# SANITIZE_K: pytest -k expression of the sanitizer runs. The three tools run side by side.
+# PYTHON: the interpreter, python3 by default. WORKERS: processes of the tests, 8 by default.
+
+set -u
+cd "$(dirname "$0")/.." || exit 1
+OUT=${OUT:-build/gpu_session}
+BUDGET_S=${BUDGET_S:-540}
+PYTHON=${PYTHON:-python3}
+WORKERS=${WORKERS:-8}
+SANITIZE_K=${SANITIZE_K:-"f32 or seed or sixteen or strides"}
+mkdir -p "$OUT"
+OUT=$(cd "$OUT" && pwd)
+LOGS=$(mktemp -d)
+END=$((SECONDS + BUDGET_S - 5))
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+STEPS=("$@")
+[ ${#STEPS[@]} -gt 0 ] || STEPS=(tests memcheck racecheck initcheck launch elementwise reduce permute gemm)
+
+pack() {
+    mkdir -p "$LOGS/results"
+    cp -r benchmarks/results/. "$LOGS/results/" 2>/dev/null
+    cp benchmarks/README.md "$LOGS/README.md"
+    sort -s -n -k1,1 "$LOGS"/*.line 2>/dev/null | cut -d' ' -f2- >"$OUT/summary.txt"
+    tar -czf "$OUT/session.tar.gz.part" -C "$LOGS" . && mv "$OUT/session.tar.gz.part" "$OUT/session.tar.gz"
+}
+
+# finish NUMBER NAME STATUS SECONDS: one line of the summary.
+finish() {
+    local said
+    case $2 in
+        tests | *check)
+            said=$(grep -aE '(passed|failed|error|no tests ran).* in [0-9.]+|ERROR SUMMARY' "$LOGS/$2.log" | tail -n 2 | tr '\n' ' ') ;;
+        *)
+            said=$(grep -aE '^[0-9]+ s, [0-9]+ cases failed' "$LOGS/$2.log" | tail -n 1)
+            said="$said; $(grep -acF '| **no** |' "$LOGS/$2.log") bounds missed" ;;
+    esac
+    local word=ok
+    [ "$3" -eq 0 ] || word="status $3"
+    [ "$3" -ne 124 ] && [ "$3" -ne 137 ] || word="timed out"
+    printf '%s %-12s %-10s %4d s  %s\n' "$1" "$2" "$word" "$4" "$said" >"$LOGS/$1.line"
+}
+
+# step NUMBER NAME LIMIT_S COMMAND...: runs it within what is left of the time.
+step() {
+    local number=$1 name=$2 limit=$3 left=$((END - SECONDS)) begin=$SECONDS
+    shift 3
+    [ "$left" -ge "$limit" ] || limit=$left
+    if [ "$limit" -lt 8 ]; then
+        printf '%s %-12s %-10s %4d s  %s\n' "$number" "$name" "not run" 0 "no time left" >"$LOGS/$number.line"
+        return
+    fi
+    echo "== $name (at most $limit s): $*" >"$LOGS/$name.log"
+    timeout -k 3 $((limit - 3)) "$@" >>"$LOGS/$name.log" 2>&1
+    finish "$number" "$name" $? $((SECONDS - begin))
+    echo "== $name done after $SECONDS s: $(cut -d' ' -f2- "$LOGS/$number.line")"
+}
+
+wants() {
+    local each
+    for each in "${STEPS[@]}"; do [ "$each" != "$1" ] || return 0; done
+    return 1
+}
+
+pytest_command=("$PYTHON" -m pytest -q -p no:cacheprovider -p no:benchmark --require-gpu tests/gpu)
+
+if wants tests; then
+    parallel=()
+    if "$PYTHON" -c 'import xdist' 2>/dev/null; then parallel=(-n "$WORKERS"); fi
+    step 1 tests 210 "${pytest_command[@]}" --maxfail=60 --tb=short --durations=8 -rf "${parallel[@]}"
+    pack
+fi
+
+number=2
+for tool in memcheck racecheck initcheck; do
+    if wants "$tool"; then
+        extra=()
+        [ "$tool" != memcheck ] || extra=(--leak-check no)
+        step "$number" "$tool" 110 compute-sanitizer --tool "$tool" "${extra[@]}" \
+            --error-exitcode 9 --print-limit 20 --target-processes application-only \
+            "${pytest_command[@]}" -m "sanitize and not slow" -k "$SANITIZE_K" --tb=short &
+    fi
+    number=$((number + 1))
+done
+wait
+pack
+
+for suite in launch:90 elementwise:75 reduce:60 permute:60 gemm:45; do
+    if wants "${suite%%:*}"; then
+        step "$number" "${suite%%:*}" "${suite##*:}" "$PYTHON" -m benchmarks "${suite%%:*}"
+        pack
+    fi
+    number=$((number + 1))
+done
+
+pack
+for log in "$LOGS"/*.log; do
+    case $log in
+        */tests.log | *check.log)
+            echo "-- $(basename "$log")"
+            grep -aE '^(FAILED|ERROR) |=========  *(Error|Invalid|Uninit|Race|Warning)' "$log" |
+                cut -c1-180 | sort | uniq -c | sort -rn | head -n 12 ;;
+        *)
+            echo "-- $(basename "$log")"
+            grep -aE '(^\| .*(\*\*no\*\*|yes|not measured) \|$)|: failed: |cannot do this case' "$log" |
+                cut -c1-220 ;;
+    esac
+done
+echo
+echo "step         result       time  said"
+cat "$OUT/summary.txt"
+rm -rf "$LOGS"
+! grep -qvE '^[a-z]+ +ok ' "$OUT/summary.txt"

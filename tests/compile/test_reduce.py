@@ -1,0 +1,120 @@
+"""The kernels of cuda_reduce and of the reference compile for every architecture, unspilled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from chain_cases import array_of, micro_of, operand_of, unit_of
+
+from softcuda.backends import cuda_reduce
+from softcuda.backends.cuda.naive_reduce import NAIVE_REDUCE
+from softcuda.backends.steps import Micro
+from softcuda.dtype import DTYPES, bool_, f16, f32, i32
+from softcuda.graph.params import Norm, Reduce
+from softcuda.kernelspec import KernelSpec
+from softcuda.nvrtc.compiler import compile_unit
+from softcuda.nvrtc.parallel import run_all
+from softcuda.target import Target
+
+SECONDS = 2.5  # of a processor's time a unit; 0.1 to 0.5 measured on one that is not shared
+# Code differs before and after sm_80; the others are compiled by the slow run.
+ARCHITECTURES = [
+    pytest.param(arch, marks=() if arch in ("sm_75", "sm_90a") else pytest.mark.slow)
+    for arch in ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+]
+SMALL = Target("cuda", "sm_75", 2, 64, 4)
+
+
+def faults(spec: KernelSpec, arch: str) -> str:
+    """Return what is wrong with a kernel; "" for nothing."""
+    begin = time.thread_time()
+    made = compile_unit(spec.unit, arch)
+    seconds = time.thread_time() - begin
+    resources = made.resources
+    assert resources is not None
+    if resources.spill_store_bytes > spec.spill_bytes or resources.stack_bytes:
+        return f"{spec} for {arch}: {resources}"
+    if "warning" in made.log:
+        return f"{spec} for {arch}: {made.log}"
+    return f"{spec} for {arch} took {seconds:.1f} s" if seconds > SECONDS else ""
+
+
+def check_all(specs: Sequence[KernelSpec], arch: str) -> None:
+    for found in run_all(lambda spec: faults(spec, arch), specs, 2):
+        if isinstance(found, Exception):
+            raise found
+        assert not found, found
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_row_of_cuda_reduce(arch: str) -> None:
+    check_all(cuda_reduce.KERNELS, arch)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_naive_row(arch: str) -> None:
+    check_all(NAIVE_REDUCE, arch)
+
+
+def launched(chain: Sequence[Micro], arrays: Sequence[np.ndarray]) -> Iterator[KernelSpec]:
+    """Yield the kernels of a unit that reads these arrays."""
+    (step,) = cuda_reduce.prepare(unit_of(chain, arrays), SMALL)
+    for launch in step.launches:
+        yield launch.spec
+
+
+def made_by_fusion() -> Iterator[KernelSpec]:
+    """Yield kernels with ops before and behind the reduction, wide and narrow."""
+    rng = np.random.default_rng(0)
+    x, row = array_of(rng, (64, 96), f16), array_of(rng, (96,), f32)
+    column = array_of(rng, (64, 1), i32)
+    for axis in (0, 1):
+        product = micro_of("mul", (0, 1), [operand_of(x), operand_of(row)])
+        rest = micro_of("maximum", (~0, 2), [product, operand_of(column)])
+        for name in ("sum", "max", "argmax", "logsumexp"):
+            total = micro_of(name, (~1,), [rest], Reduce((axis,), True))
+            tail = micro_of("add", (~2, 3), [total, operand_of(np.float32(1))])
+            yield from launched([product, rest, total, tail], [x, row, column, np.float32(1)])
+    many = array_of(rng, (2,) * 20, f32).transpose(rng.permutation(20))
+    total = micro_of("sum", (0,), [operand_of(many)], Reduce(tuple(range(0, 20, 2)), False))
+    yield from launched([total], [many])
+
+
+def of_other_dtypes() -> Iterator[KernelSpec]:
+    """Yield kernels of pairs that the table leaves to the rest of it."""
+    rng = np.random.default_rng(1)
+    for dims, axis in (((300, 64), 0), ((64, 300), 1)):
+        for dtype in (bool_, i32, f16):
+            x = array_of(rng, dims, dtype)
+            for name in ("mean", "argmin", "logsumexp"):
+                params = Reduce((axis,), False)
+                yield from launched([micro_of(name, (0,), [operand_of(x)], params)], [x])
+            for order in ("inf", "3.0"):
+                params = Norm((axis,), False, order)
+                yield from launched([micro_of("norm", (0,), [operand_of(x)], params)], [x])
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+def test_kernels_that_graphs_make(arch: str) -> None:
+    specs = {spec.id: spec for spec in (*made_by_fusion(), *of_other_dtypes())}
+    assert {spec.family for spec in specs.values()} >= {
+        "reduce_rows",
+        "reduce_columns",
+        "reduce_parts",
+    }
+    for spec in specs.values():  # registers are the graph's own affair
+        compiled = compile_unit(spec.unit, arch)
+        assert compiled.resources is not None
+        assert "warning" not in compiled.log
+
+
+def test_rows_cover_families_and_dtypes() -> None:
+    ids = [spec.id for spec in (*cuda_reduce.KERNELS, *NAIVE_REDUCE)]
+    assert len(ids) == len(set(ids))
+    for family in {spec.family for spec in cuda_reduce.KERNELS}:
+        read = {name for s in cuda_reduce.KERNELS if s.family == family for name in s.dtypes}
+        floats = {name for name, dtype in DTYPES.items() if dtype.is_float}
+        assert read >= (set() if family in ("reduce_parts", "scan_carries") else floats), family

@@ -1,0 +1,165 @@
+"""What one disturbed measurement may not do: a made-up machine whose clock its own times move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from softcuda.profile.model import Row
+from softcuda.profile.resolve import default_profile
+from softcuda.tools.cells import Cell, Ledger, Outcome, State, scopes_of
+from softcuda.tools.choose import profile_rows
+from softcuda.tools.sweep import sweep
+
+SCOPES = scopes_of({"matmul": ("f32",)})
+
+
+class Disturbed:
+    """A bench on which cpu_blas takes 15 ms at size 128 while something else runs."""
+
+    backend_ids = ("cpu_blas", "cpu_fallback")
+
+    def __init__(self, disturbs: Callable[[float, int], bool]) -> None:
+        self.disturbs = disturbs
+        self.now = 0.0
+        self.asked: list[tuple[int, tuple[str, ...], float]] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def measure(
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float
+    ) -> dict[str, Outcome]:
+        names = tuple(backend_ids)
+        self.asked.append((cell.size, names, quantile))
+        found = {}
+        for name in names:
+            took = 2e-6 + cell.size**3 * (1.2e-11 if name == "cpu_blas" else 3e-10)
+            times = sum(size == 128 for size, _, _ in self.asked)
+            if name == "cpu_blas" and cell.size == 128 and self.disturbs(self.now, times):
+                took = 15e-3
+            self.now += 5 * took + 0.001
+            found[name] = Outcome(State.MEASURED, took * 1e6)
+        return found
+
+    def rows(self, budget_s: float) -> tuple[Ledger, list[Row]]:
+        ledger = sweep(SCOPES, self, budget_s, lambda moment: None, clock=self.clock)
+        rows = profile_rows(ledger, SCOPES, default_profile())
+        return ledger, [row for row in rows if (row.op, row.dtype) == ("matmul", "f32")]
+
+
+def backend_at(rows: list[Row], size: int) -> str:
+    return next(r.backend_id for r in rows if r.low <= size and (r.high or math.inf) > size)
+
+
+@pytest.mark.parametrize(
+    "disturbs",
+    [
+        pytest.param(lambda now, times: times == 1, id="once"),
+        pytest.param(lambda now, times: times <= 2, id="also when measured again"),
+        pytest.param(lambda now, times: now < 0.5, id="for a while"),
+    ],
+)
+def test_a_disturbance_leaves_no_trace(disturbs: Callable[[float, int], bool]) -> None:
+    machine = Disturbed(disturbs)
+    ledger, rows = machine.rows(math.inf)
+    assert [(row.low, row.high, row.backend_id) for row in rows] == [(0, None, "cpu_blas")]
+    for size, times in ledger.times("matmul", "f32"):
+        assert times["cpu_blas"] == pytest.approx(2 + size**3 * 1.2e-5), size
+    sizes = [size for size, _, _ in machine.asked]
+    assert sizes.count(128) <= 3
+    assert {quantile for size, _, quantile in machine.asked if size != 128} == {0.5}
+    assert [quantile for size, _, quantile in machine.asked if size == 128][1:] == [0.25] * (
+        sizes.count(128) - 1
+    )
+
+
+def test_a_lasting_disturbance_is_confined_to_its_size() -> None:
+    ledger, rows = Disturbed(lambda now, times: True).rows(math.inf)
+    at = dict(ledger.at("matmul", "f32"))
+    assert all(at[size]["cpu_blas"].state is State.MEASURED for size in SCOPES[0].sizes)
+    for size in SCOPES[0].sizes:
+        if size != 128:
+            assert backend_at(rows, size) == "cpu_blas"
+
+
+def test_what_was_skipped_is_taken_back_as_soon_as_it_fits() -> None:
+    machine = Disturbed(lambda now, times: True)
+    machine.rows(math.inf)
+    sizes = [size for size, _, _ in machine.asked]
+    assert machine.asked[2] == (512, ("cpu_fallback",), 0.5)  # 15 ms at 128 say 1 s at 512
+    place = sizes.index(256)
+    assert machine.asked[place + 1] == (512, ("cpu_blas", "cpu_fallback"), 0.5)
+
+
+def test_doubt_waits_until_the_other_first_sizes_are_measured() -> None:
+    machine = Disturbed(lambda now, times: times == 1)
+    machine.rows(math.inf)
+    assert [size for size, _, _ in machine.asked[:4]] == [32, 128, 512, 128]
+
+
+@pytest.mark.parametrize("budget_s", [0.1, 0.3, 0.5, 0.6, 0.7])
+def test_a_skipped_default_keeps_its_row_where_time_ends(budget_s: float) -> None:
+    ledger, rows = Disturbed(lambda now, times: True).rows(budget_s)
+    assert backend_at(rows, 512) == backend_at(rows, 4096) == "cpu_blas"
+    found = dict(ledger.at("matmul", "f32")).get(512)
+    if budget_s == 0.6:
+        assert found is not None and found["cpu_blas"].state is State.SKIPPED
+        (row,) = [r for r in rows if r.low <= 512 and (r.high is None or r.high > 512)]
+        assert "at 512: cpu_fallback 40267, cpu_blas skipped" in row.comment
+
+
+def noted(*sizes: tuple[int, float | None, float | None]) -> list[Row]:
+    """Return the rows of matmul[f32] from (size, cpu_blas, other); None was skipped."""
+    ledger = Ledger()
+    for size, blas, other in sizes:
+        found = {
+            name: Outcome(State.SKIPPED) if time is None else Outcome(State.MEASURED, time)
+            for name, time in (("cpu_blas", blas), ("other", other))
+        }
+        ledger.note(Cell("matmul", "f32", size), found)
+    rows = profile_rows(ledger, SCOPES, default_profile())
+    return [row for row in rows if (row.op, row.dtype) == ("matmul", "f32")]
+
+
+def test_a_row_does_not_end_on_a_backend_whose_rival_was_ahead_and_skipped() -> None:
+    rows = noted((512, 9.0, 3.0), (1024, 70.0, 20.0), (2048, 500.0, None))
+    assert [(row.high, row.backend_id) for row in rows] == [(None, "other")]
+    assert rows[0].comment == "us at 512: other 3, cpu_blas 9; at 2048: cpu_blas 500, other skipped"
+
+
+def test_a_default_that_was_behind_twice_is_left() -> None:
+    rows = noted((512, 3.0, 9.0), (1024, 70.0, 20.0), (2048, None, 160.0))
+    assert rows[-1].backend_id == "cpu_blas"
+    rows = noted((512, 30.0, 9.0), (1024, 70.0, 20.0), (2048, None, 160.0))
+    assert [row.backend_id for row in rows] == ["other"]
+
+
+def test_rows_of_an_earlier_profile_stay_where_nothing_was_measured() -> None:
+    ledger = Ledger()
+    ledger.note(Cell("matmul", "f32", 32), {"cpu_blas": Outcome(State.MEASURED, 5.0)})
+    scopes = scopes_of({"matmul": ("f32", "f64")}, 32)
+    earlier = [
+        Row("matmul", None, 0, None, "cpu_fused", 4, "by hand"),
+        Row("matmul", "f32", 0, 256, "cpu_fallback", 5, "us at 1: cpu_fallback 1"),
+        Row("matmul", "f32", 256, None, "cpu_fused", 6, "us at 512: cpu_fused 1"),
+        Row("matmul", "f64", 0, None, "cpu_blas", 7, "us at 1: cpu_blas 1"),
+        Row("exp", "f32", 0, None, "cpu_blas", 8, "us at 1: cpu_blas 1"),
+    ]
+    rows = profile_rows(ledger, scopes, default_profile(), earlier)
+    found = [(r.dtype, r.low, r.high, r.backend_id) for r in rows if r.op == "matmul"]
+    assert found == [
+        (None, 0, None, "cpu_fused"),
+        ("f32", 0, 64, "cpu_blas"),
+        ("f32", 64, 256, "cpu_fallback"),
+        ("f32", 256, None, "cpu_fused"),
+        ("f64", 0, None, "cpu_blas"),
+    ]
+    assert {(r.dtype, r.comment) for r in rows if r.op == "exp"} == {
+        (None, "not measured"),
+        ("f32", "us at 1: cpu_blas 1"),
+    }
+    (tanh,) = [row for row in rows if row.op == "tanh"]
+    assert tanh.comment == "not measured"
