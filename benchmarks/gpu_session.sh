@@ -7,7 +7,8 @@
 # OUT: folder that receives summary.txt and session.tar.gz (logs, results, README.md of benchmarks);
 #      default build/gpu_session.
 # BUDGET_S: seconds for everything, 540 by default. A step has a limit of its own, below.
-# SANITIZE_K: pytest -k expression of the sanitizer runs. The three tools run side by side.
+# SANITIZE_K: pytest -k expression of the sanitizer runs; by default one dtype of what has many.
+#      Every tool runs once for each file of tests, all side by side.
 # PYTHON: the interpreter, python3 by default. WORKERS: processes of the tests, 8 by default.
 
 set -u
@@ -16,7 +17,7 @@ OUT=${OUT:-build/gpu_session}
 BUDGET_S=${BUDGET_S:-540}
 PYTHON=${PYTHON:-python3}
 WORKERS=${WORKERS:-8}
-SANITIZE_K=${SANITIZE_K:-"f32 or seed or sixteen or strides"}
+SANITIZE_K=${SANITIZE_K:-"f32 or every_backend or one_by_one or sixteen or strides"}
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 LOGS=$(mktemp -d)
@@ -37,8 +38,9 @@ pack() {
 finish() {
     local said
     case $2 in
-        tests | *check)
-            said=$(grep -aE '(passed|failed|error|no tests ran).* in [0-9.]+|ERROR SUMMARY' "$LOGS/$2.log" | tail -n 2 | tr '\n' ' ') ;;
+        tests | *check-*)
+            said=$(grep -aE '(passed|failed|error|no tests ran).* in [0-9.]+|SUMMARY:' "$LOGS/$2.log" | tail -n 2 | tr '\n' ' ')
+            [ -n "$said" ] || said="$(grep -aE '\[ *[0-9]+%\]' "$LOGS/$2.log" | tail -n 1 | grep -oE '[0-9]+%') done, $(grep -acE '^========= (Error|Invalid|Uninit|.*[Hh]azard)' "$LOGS/$2.log") reports" ;;
         *)
             said=$(grep -aE '^[0-9]+ s, [0-9]+ cases failed' "$LOGS/$2.log" | tail -n 1)
             said="$said; $(grep -acF '| **no** |' "$LOGS/$2.log") bounds missed" ;;
@@ -46,7 +48,7 @@ finish() {
     local word=ok
     [ "$3" -eq 0 ] || word="status $3"
     [ "$3" -ne 124 ] && [ "$3" -ne 137 ] || word="timed out"
-    printf '%s %-12s %-10s %4d s  %s\n' "$1" "$2" "$word" "$4" "$said" >"$LOGS/$1.line"
+    printf '%s %-24s %-10s %4d s  %s\n' "$1" "$2" "$word" "$4" "$said" >"$LOGS/$1-$2.line"
 }
 
 # step NUMBER NAME LIMIT_S COMMAND...: runs it within what is left of the time.
@@ -55,13 +57,13 @@ step() {
     shift 3
     [ "$left" -ge "$limit" ] || limit=$left
     if [ "$limit" -lt 8 ]; then
-        printf '%s %-12s %-10s %4d s  %s\n' "$number" "$name" "not run" 0 "no time left" >"$LOGS/$number.line"
+        printf '%s %-24s %-10s %4d s  %s\n' "$number" "$name" "not run" 0 "no time left" >"$LOGS/$number-$name.line"
         return
     fi
     echo "== $name (at most $limit s): $*" >"$LOGS/$name.log"
     timeout -k 3 $((limit - 3)) "$@" >>"$LOGS/$name.log" 2>&1
     finish "$number" "$name" $? $((SECONDS - begin))
-    echo "== $name done after $SECONDS s: $(cut -d' ' -f2- "$LOGS/$number.line")"
+    echo "== $name done after $SECONDS s: $(cut -d' ' -f2- "$LOGS/$number-$name.line")"
 }
 
 wants() {
@@ -84,16 +86,20 @@ for tool in memcheck racecheck initcheck; do
     if wants "$tool"; then
         extra=()
         [ "$tool" != memcheck ] || extra=(--leak-check no)
-        step "$number" "$tool" 110 compute-sanitizer --tool "$tool" "${extra[@]}" \
-            --error-exitcode 9 --print-limit 20 --target-processes application-only \
-            "${pytest_command[@]}" -m "sanitize and not slow" -k "$SANITIZE_K" --tb=short &
+        for file in $(grep -l 'mark\.sanitize' tests/gpu/test_*.py); do
+            part=$(basename "$file" .py)
+            step "$number" "$tool-${part#test_}" 130 compute-sanitizer --tool "$tool" "${extra[@]}" \
+                --error-exitcode 9 --print-limit 20 \
+                "$PYTHON" -m pytest -q -p no:cacheprovider -p no:benchmark --require-gpu "$file" \
+                -m "sanitize and not slow" -k "$SANITIZE_K" --tb=short &
+        done
     fi
     number=$((number + 1))
 done
 wait
 pack
 
-for suite in launch:90 elementwise:75 reduce:60 permute:60 gemm:45; do
+for suite in launch:85 elementwise:75 reduce:60 permute:55 gemm:45; do
     if wants "${suite%%:*}"; then
         step "$number" "${suite%%:*}" "${suite##*:}" "$PYTHON" -m benchmarks "${suite%%:*}"
         pack
@@ -104,7 +110,7 @@ done
 pack
 for log in "$LOGS"/*.log; do
     case $log in
-        */tests.log | *check.log)
+        */tests.log | *check-*.log)
             echo "-- $(basename "$log")"
             grep -aE '^(FAILED|ERROR) |=========  *(Error|Invalid|Uninit|Race|Warning)' "$log" |
                 cut -c1-180 | sort | uniq -c | sort -rn | head -n 12 ;;
@@ -115,7 +121,7 @@ for log in "$LOGS"/*.log; do
     esac
 done
 echo
-echo "step         result       time  said"
+echo "step                     result       time  said"
 cat "$OUT/summary.txt"
 rm -rf "$LOGS"
-! grep -qvE '^[a-z]+ +ok ' "$OUT/summary.txt"
+! grep -qvE '^[a-z_-]+ +ok ' "$OUT/summary.txt"

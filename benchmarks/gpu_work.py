@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from benchmarks.gpu_timing import (
 )
 from benchmarks.results import Check, Row, at_least
 from benchmarks.timing import OURS
+from softcuda import running
 from softcuda.executor.executable import Executable
 
 __all__ = ["PROFILE", "DeviceCase", "on_device", "random_array", "run_device_case"]
@@ -82,6 +84,8 @@ def on_device(array: Array) -> Any:
 def run_device_case(bench: Bench, group: str, name: str, case: DeviceCase) -> Row:
     """Return the measured row: device time beside the floor and the peers, and wall time."""
     gpu = gpu_of(bench)
+    running.clear_cache()  # what brought the inputs of the case before to the device
+    gc.collect()
     executable = sc.compile(case.define(*map(on_device, case.arrays)), PROFILE)
     kernels = [launch.spec.id for step in executable.program.steps for launch in step.launches]
     print(f"{group}: {name}: {', '.join(kernels)}", flush=True)

@@ -23,8 +23,8 @@ if __name__ == "__main__":  # run as a file: the folder above must be importable
 from benchmarks.cases import Bench, Case  # noqa: E402
 from benchmarks.gpu_machine import find_gpu_peers, gpu_rates, gpu_run, why_no_gpu  # noqa: E402
 from benchmarks.gpu_timing import Gpu, GpuBench  # noqa: E402
-from benchmarks.machine import find_peers, measure_rates, this_run  # noqa: E402
 from benchmarks.gpu_work import PROFILE  # noqa: E402
+from benchmarks.machine import find_peers, measure_rates, this_run  # noqa: E402
 from benchmarks.report import (  # noqa: E402
     replace_between_markers,
     suite_json,
@@ -78,6 +78,10 @@ def main(arguments: Sequence[str]) -> int:
         for case in suite_cases(asked.suite):
             print(f"{case.group}: {case.name}")
         return 0
+    reason = why_no_gpu() if asked.suite in GPU_SUITES else ""
+    if reason:
+        print(f"The suite {asked.suite} needs a CUDA device: {reason}", file=sys.stderr)
+        return NO_GPU
     threads = str(thread_count())
     profile = PROFILE if asked.suite in GPU_SUITES else "default"
     wanted = dict.fromkeys(_THREAD_VARIABLES, threads) | {"SOFTCUDA_CONFIG": profile}
@@ -85,13 +89,8 @@ def main(arguments: Sequence[str]) -> int:
         again = [sys.executable, "-m", "benchmarks", *arguments]
         env = {**os.environ, **wanted}
         return subprocess.run(again, cwd=FOLDER.parent, env=env, check=False).returncode
-    if asked.suite in GPU_SUITES:
-        reason = why_no_gpu()
-        if reason:
-            print(f"The suite {asked.suite} needs a CUDA device: {reason}", file=sys.stderr)
-            return NO_GPU
-        return _run(asked.suite, asked.only, _gpu_bench())
-    return _run(asked.suite, asked.only, _cpu_bench())
+    bench = _gpu_bench() if asked.suite in GPU_SUITES else _cpu_bench()
+    return _run(asked.suite, asked.only, bench)
 
 
 def _cpu_bench() -> Bench:

@@ -120,12 +120,12 @@ def check_steps(backend_id: str, unit: Unit, made: Any) -> None:
 
 
 def _check_form(asked: str, step: Step, backend_id: str) -> None:
-    whole = isinstance(step.scratch_bytes, int) and step.scratch_bytes >= 0
-    if step.backend_id != backend_id or not isinstance(step.kernel, str) or not whole:
+    is_whole = isinstance(step.scratch_bytes, int) and step.scratch_bytes >= 0
+    lists = isinstance(step.inputs, tuple) and isinstance(step.outputs, tuple)
+    if step.backend_id != backend_id or not (isinstance(step.kernel, str) and is_whole and lists):
         raise BackendError(
-            f"{asked} returned a step of backend {step.backend_id!r}, kernel {step.kernel!r}, "
-            f"scratch_bytes {step.scratch_bytes!r}; allowed are its own id, the name of a kernel, "
-            "and bytes from 0"
+            f"{asked} returned {step!r}; allowed are its own backend_id, the name of a kernel, "
+            "tuples of inputs and outputs, and scratch_bytes from 0"
         )
 
 

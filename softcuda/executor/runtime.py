@@ -114,6 +114,10 @@ class Runtime:
             leaves: the array of each leaf, by position, of the declared shape, dtype and strides.
             variables: the buffers that updates write, by position among the leaves.
             transient: positions whose arrays are not kept after the run.
+
+        Raises:
+            BackendError: this thread is amid a run of the program already.
+            IndexOutOfRange, IntegerPowerError: a step met a bad value.
         """
         with self._lock:
             if self._is_running:

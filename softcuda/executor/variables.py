@@ -28,7 +28,11 @@ class VariableLocks:
 
     @contextmanager
     def held(self, buffers: Sequence[Any]) -> Iterator[None]:
-        """Hold the locks of several buffers, taken in one order by everybody."""
+        """Hold the locks of several buffers, taken in one order by everybody.
+
+        Returns:
+            A context manager: the locks are held inside `with`.
+        """
         found = [self._lock_of(buffer) for _, buffer in sorted({id(b): b for b in buffers}.items())]
         taken = []
         try:

@@ -247,6 +247,7 @@ def linspace(
     Raises:
         ArgumentTypeError: something is no number.
         ArgumentError: num is negative.
+        ShapeError: num is 2^62 or more.
         DTypeError: the dtype is no float.
     """
     first = float(plain_number("linspace", "start", start))
@@ -254,6 +255,7 @@ def linspace(
     count = whole_number("linspace", "num", num)
     if count < 0:
         raise ArgumentError(f"linspace: num is {count}; allowed are numbers >= 0")
+    check_dims("linspace", count)
     kind = as_dtype(dtype)
     if not kind.is_float:
         raise DTypeError(f"linspace: dtype {kind}; allowed are floats; cast the result")

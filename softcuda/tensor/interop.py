@@ -9,7 +9,13 @@ import numpy as np
 from softcuda.errors import ArgumentTypeError
 from softcuda.graph.op import OPS, Kind
 
-__all__ = ["NUMPY_NAMES", "OPERATOR_OF_UFUNC", "PUBLIC_NAMES", "refuse_numpy_function"]
+__all__ = [
+    "NUMPY_NAMES",
+    "OPERATOR_OF_UFUNC",
+    "PUBLIC_NAMES",
+    "is_foreign_scalar",
+    "refuse_numpy_function",
+]
 
 # What NumPy calls for `array <operator> tensor`: the ufunc, and the method of the tensor.
 OPERATOR_OF_UFUNC: Final[dict[Any, str]] = {
@@ -87,6 +93,11 @@ PUBLIC_NAMES: Final = frozenset(
     {op.public for op in OPS.values() if op.kind is not Kind.LEAF and op.name != "slice"}
     | set(_BUILT)
 )
+
+
+def is_foreign_scalar(value: Any) -> bool:
+    """Return whether a value is one of NumPy's scalars that no dtype holds: complex, or text."""
+    return isinstance(value, (np.generic, np.ndarray)) and not value.ndim and value.dtype.kind in "cUS"
 
 
 def refuse_numpy_function(name: str, reason: str) -> NoReturn:

@@ -24,7 +24,7 @@ from softcuda.graph.shapes import numel
 from softcuda.tensor.elementwise import Elementwise
 from softcuda.tensor.exchange import Exchange, assign_value
 from softcuda.tensor.indexing import Indexing
-from softcuda.tensor.interop import OPERATOR_OF_UFUNC, refuse_numpy_function
+from softcuda.tensor.interop import OPERATOR_OF_UFUNC, is_foreign_scalar, refuse_numpy_function
 from softcuda.tensor.names import OtherNames, refuse_assignment
 from softcuda.tensor.operators import Operators
 from softcuda.tensor.pickling import copied_graph, copied_variable, reduced
@@ -272,6 +272,8 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Oth
             called = method if method != "__call__" else ""
             reason = f" with {', '.join(options)}=" if options else ""
             refuse_numpy_function(ufunc.__name__, f" by .{called}" if called else reason)
+        if name in ("__eq__", "__ne__") and is_foreign_scalar(left):
+            return name == "__ne__"
         return getattr(self, name)(left)
 
     def __array_function__(

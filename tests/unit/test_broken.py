@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[type[SoftCudaError], Callable[[], Any]]] = {
     "layer_norm text": (ArgumentTypeError, lambda: sc.layer_norm(X, axes_count="a")),
     "layer_norm part": (ArgumentTypeError, lambda: sc.layer_norm(X, axes_count=1.5)),
     "full": (NumberRangeError, lambda: sc.full((2,), HUGE)),
-    "pad": (NumberRangeError, lambda: sc.pad(X, 1, HUGE)),
+    "pad": (NumberRangeError, lambda: sc.pad(X, 1, constant_values=HUGE)),
     "add": (NumberRangeError, lambda: X + HUGE),
     "one_hot depth": (ShapeError, lambda: sc.one_hot([1], HUGE)),
     "updates": (ArgumentTypeError, lambda: sc.compile([], updates=[1, 2])),
@@ -263,7 +263,7 @@ def test_outputs_may_be_nested_deep() -> None:
     assert np.array_equal(result.numpy(), X.numpy() + 1)
 
 
-@pytest.mark.parametrize("other", ["x", b"x", 1j, np.complex64(1j), None])
+@pytest.mark.parametrize("other", ["x", b"x", 1j, np.complex64(1j), np.str_("x"), None])
 def test_a_tensor_is_not_equal_to_what_no_dtype_holds(other: Any) -> None:
     assert (X == other) is False
     assert (X != other) is True

@@ -149,7 +149,10 @@ OTHER_ERRORS: dict[str, Expected] = {
     "[meta]\nsoft_version = new\n[ops]\nadd | any = cpu_fused": (2, "soft_version is 'new'"),
     "[meta]\nsoft_version = 1111111111\n": (2, "soft_version is '1111111111'"),
     "[meta]\nsoft_version = 1\ngenerated_at = yesterday": (
-        3, "generated_at is 'yesterday'", "ISO 8601"),
+        3,
+        "generated_at is 'yesterday'",
+        "ISO 8601",
+    ),
     "[meta]\nsoft_version = 1\ngenerated_at = 2026-02-30T00:00:00Z": (3, "'2026-02-30T"),
     "[meta]\nsoft_version = 0.1.0\n": (None, "there is no [ops]", "cut short"),
     "[meta]\nsoft_version = 0.1.0\n[ops]\n# none": (3, "[ops] has no rows"),

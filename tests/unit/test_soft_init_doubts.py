@@ -19,7 +19,7 @@ SCOPES = scopes_of({"matmul": ("f32",)})
 class Disturbed:
     """A bench on which cpu_blas takes 15 ms at size 128 while something else runs."""
 
-    backend_ids = ("cpu_blas", "cpu_fallback")
+    backend_ids: tuple[str, ...] = ("cpu_blas", "cpu_fallback")
 
     def __init__(self, disturbs: Callable[[float, int], bool]) -> None:
         self.disturbs = disturbs

@@ -27,6 +27,17 @@ SHARED_NAMES: dict[str, str] = {
     "DEVICE": "the contract of a backend",
     "FUSES": "the contract of a backend",
     "FUNCTIONS": "the contract of a backend",
+    "EPILOGUES": "the contract of a backend",
+    "KERNELS": "the contract of a backend",
+    "absorbs": "the contract of a backend",
+    "i32": "the dtype, and a kernel's argument of it",
+    "i64": "the dtype, and a kernel's argument of it",
+    "f32": "the dtype, and a kernel's argument of it",
+    "f64": "the dtype, and a kernel's argument of it",
+    "read": "a profile's file, and a kernel's pointer it reads",
+    "write": "a profile's file, and a kernel's pointer it writes",
+    "session": "executor/on_demand.py names what executor/devices.py has, and loads it late",
+    "cuda_target": "executor/on_demand.py names what executor/devices.py has, and loads it late",
 }
 
 # Modules whose functions are named after the ops they serve, and raise what those ops refuse.

@@ -1,0 +1,94 @@
+"""The GPU suites hold together, on the fake driver: turns, peers, refusal. Nothing is timed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from fake_driver import FakeDriver
+from fake_sessions import fake_sessions
+
+from benchmarks import run
+from benchmarks.cases import Bench
+from benchmarks.gpu_machine import gpu_rates, gpu_run
+from benchmarks.gpu_timing import (
+    RUNS,
+    WARM_UPS,
+    Gpu,
+    GpuBench,
+    cupy_peer,
+    device_turns,
+    gpu_of,
+    torch_peer,
+)
+from benchmarks.gpu_work import random_array
+from benchmarks.machine import Peers, Rates
+from benchmarks.timing import Contestant, Schedule, timings
+from softcuda.errors import ArgumentError
+from softcuda.executor import devices
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    monkeypatch.setattr("benchmarks.gpu_timing.WIPE_BYTES", 4096)
+    monkeypatch.setattr("benchmarks.gpu_machine._COPY_BYTES", 4096)
+    yield from fake_sessions(monkeypatch)
+
+
+@pytest.mark.parametrize("suite", run.GPU_SUITES)
+def test_without_a_device_a_gpu_suite_says_so(
+    suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "why_no_gpu", lambda: "no CUDA driver")
+    assert run.main([suite]) == run.NO_GPU
+    said = capsys.readouterr().err
+    assert said == f"The suite {suite} needs a CUDA device: no CUDA driver\n"
+
+
+def test_every_run_has_events_and_a_wipe(fake: FakeDriver) -> None:
+    gpu = Gpu(devices.session())
+    order: list[str] = []
+    contestants = [
+        Contestant(name, "submit()", {"submit": lambda name=name: order.append(name)})
+        for name in "ab"
+    ] + [Contestant("c", absent=True)]
+    before = fake.names().count("cuMemsetD8Async")
+    taken = device_turns(gpu)(contestants, Schedule())
+    assert list(taken) == ["a", "b"]
+    assert all(len(samples.seconds) == RUNS for samples in taken.values())
+    assert "".join(order[2 * WARM_UPS :][:4]) == "abba"
+    assert fake.names().count("cuMemsetD8Async") - before == 2 * (RUNS + WARM_UPS)
+
+
+def test_a_wrong_result_on_the_device_has_no_time(fake: FakeDriver) -> None:
+    gpu = Gpu(devices.session())
+    wrong = Contestant("w", "submit()", {"submit": int}, result=lambda: np.zeros(3))
+    made, taken = timings((wrong,), Schedule(), np.ones(3), 1e-6, device_turns(gpu))
+    assert made[0].status == "wrong"
+    assert not taken
+
+
+def test_the_machine_is_the_gpu(fake: FakeDriver) -> None:
+    gpu = Gpu(devices.session())
+    bench = GpuBench(gpu_run(gpu, Peers(None)), gpu_rates(gpu), Peers(None), gpu=gpu)
+    assert bench.machine.device == gpu.on.context.device.name
+    assert bench.machine.slug.count(" ") == 0
+    assert bench.rates.copy_bytes_s > 0
+    assert bench.rates.unit == "FMA units"
+    assert torch_peer(bench, lambda torch: int).absent
+    assert cupy_peer(bench, lambda cupy: int).absent
+    assert gpu_of(bench) is gpu
+
+
+def test_a_cpu_bench_has_no_device() -> None:
+    with pytest.raises(ArgumentError, match="GPU suite"):
+        gpu_of(Bench(None, Rates(1.0, {}), Peers(None)))  # type: ignore[arg-type]
+
+
+def test_random_arrays_are_in_their_range() -> None:
+    found = random_array(1, 50, 40, low=0.5)
+    assert found.shape == (50, 40)
+    assert found.dtype == np.float32
+    assert found.min() >= 0.5
+    assert found.max() <= 1.0
