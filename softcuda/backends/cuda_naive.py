@@ -14,6 +14,12 @@ from softcuda.backends.cuda.naive_creation import CREATION_KERNELS, prepare_crea
 from softcuda.backends.cuda.naive_elementwise import NAIVE_ELEMENTWISE, prepare_elementwise
 from softcuda.backends.cuda.naive_movement import MOVEMENT_KERNELS, prepare_movement
 from softcuda.backends.cuda.naive_random import RANDOM_KERNELS, prepare_random
+from softcuda.backends.cuda.naive_reduce import (
+    NAIVE_REDUCE,
+    prepare_composite,
+    prepare_reduction,
+    prepare_scan,
+)
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
@@ -35,6 +41,9 @@ _PREPARERS: Final[Mapping[Kind, Callable[[Unit, Target], tuple[Step, ...]]]] = M
         Kind.CREATION: prepare_creation,
         Kind.MOVEMENT: prepare_movement,
         Kind.RANDOM: prepare_random,
+        Kind.REDUCTION: prepare_reduction,
+        Kind.SCAN: prepare_scan,
+        Kind.COMPOSITE: prepare_composite,
     }
 )
 
@@ -44,6 +53,7 @@ KERNELS: Final[tuple[KernelSpec, ...]] = (
     *CREATION_KERNELS,
     *MOVEMENT_KERNELS,
     *RANDOM_KERNELS,
+    *NAIVE_REDUCE,
 )
 
 

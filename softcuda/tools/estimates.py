@@ -16,6 +16,7 @@ _FAR_BEHIND: Final = 8.0
 _TOO_STEEP: Final = 2.0
 _TOO_HIGH: Final = 1.5
 _BYTES_S: Final = 4e-8  # inputs and the check, an element
+_NEAREST: Final = 3
 _CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
 
 
@@ -87,14 +88,21 @@ def _is_behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> bo
 
 
 def _estimate(scope: Scope, size: int, name: str, ledger: Ledger) -> float | None:
-    """Return the most that a call may take [seconds], from the nearest size that was measured."""
+    """Return the most that a call may take [seconds], from the nearest sizes that were measured.
+
+    Each smaller one bounds it, t(size) <= t(smaller) * (size / smaller)^growth, and the least
+    bound counts: one disturbed median alone keeps no backend from being tried.
+    """
     known = [
         (measured, times[name])
         for measured, times in ledger.times(scope.op, scope.dtype)
         if name in times
     ]
-    below = [(measured, time_us) for measured, time_us in known if measured < size]
-    if below:
-        measured, time_us = below[-1]
-        return float(time_us * 1e-6 * (size / measured) ** scope.growth)
+    bounds = [
+        float(time_us * 1e-6 * (size / measured) ** scope.growth)
+        for measured, time_us in known
+        if measured < size
+    ]
+    if bounds:
+        return min(bounds[-_NEAREST:])
     return known[0][1] * 1e-6 if known else None

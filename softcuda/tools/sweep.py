@@ -21,9 +21,10 @@ from softcuda.tools.estimates import OVERHEAD_S, candidates, cell_cost_s, doubte
 __all__ = ["Bench", "Moment", "sweep"]
 
 _ALLOWANCE_S: Final = 0.02  # repeating a cell
-_DOUBT_S: Final = 0.1  # the same, where its times fit no other's
+_DOUBT_S: Final = 0.3  # the same, where its times fit no other's
+_DOUBT_CELLS: Final = 3  # and no more than this many times the cell's own cost
 _MEDIAN: Final = 0.5
-_CALM: Final = 0.25  # the quantile that counts where something else may run
+_LEAST: Final = 0.0  # the quantile that counts where something else may run
 _MOST_REPEATS: Final = 2
 _RESERVED: Final = 0.25  # of the time, at most, is kept back for what is doubted
 
@@ -143,13 +144,12 @@ class _Sweep:
             scope = self.doubts.get(cell)
             if scope is None:
                 continue  # another's new median explains it
-            names = _measured_at(cell, self.ledger)
-            cost = cell_cost_s(scope, cell.size, names, self.ledger) + _DOUBT_S
-            if self.clock() + cost > self.deadline_s:
+            if self.clock() + self._doubt_cost_s(scope, cell) > self.deadline_s:
                 continue
             asked += 1
             self.repeats[cell] += 1
-            self._measure_again(scope, cell, names, _DOUBT_S, _CALM)
+            names = _measured_at(cell, self.ledger)
+            self._measure_again(scope, cell, names, _DOUBT_S, _LEAST)
             self._take_back(scope)
         return asked > 0
 
@@ -194,11 +194,12 @@ class _Sweep:
 
     def _reserve_s(self) -> float:
         """Return the time that is kept back for what is doubted [seconds]."""
-        needed = sum(
-            cell_cost_s(scope, cell.size, _measured_at(cell, self.ledger), self.ledger) + _DOUBT_S
-            for cell, scope in self.doubts.items()
-        )
+        needed = sum(self._doubt_cost_s(scope, cell) for cell, scope in self.doubts.items())
         return min(needed, _RESERVED * (self.deadline_s - self.begin))
+
+    def _doubt_cost_s(self, scope: Scope, cell: Cell) -> float:
+        cost = cell_cost_s(scope, cell.size, _measured_at(cell, self.ledger), self.ledger)
+        return cost + min(_DOUBT_CELLS * cost, _DOUBT_S)
 
     def _say(self, cell: Cell, done: int) -> None:
         now = self.clock()

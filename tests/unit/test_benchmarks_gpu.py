@@ -1,4 +1,4 @@
-"""The GPU suites hold together, on the fake driver: turns, peers, refusal. Nothing is timed here."""
+"""The GPU suites hold together, on the fake driver: turns, peers, refusal; nothing is timed."""
 
 from __future__ import annotations
 
