@@ -72,12 +72,12 @@ wants() {
     return 1
 }
 
-pytest_command=("$PYTHON" -m pytest -q -p no:cacheprovider -p no:benchmark --require-gpu tests/gpu)
-
 if wants tests; then
     parallel=()
     if "$PYTHON" -c 'import xdist' 2>/dev/null; then parallel=(-n "$WORKERS"); fi
-    step 1 tests 210 "${pytest_command[@]}" --maxfail=60 --tb=short --durations=8 -rf "${parallel[@]}"
+    # -v: a run that is cut off has named what failed by then.
+    step 1 tests 210 "$PYTHON" -m pytest -v -p no:cacheprovider -p no:benchmark --require-gpu \
+        tests/gpu --tb=short --durations=8 -rfE "${parallel[@]}"
     pack
 fi
 
@@ -112,8 +112,8 @@ for log in "$LOGS"/*.log; do
     case $log in
         */tests.log | *check-*.log)
             echo "-- $(basename "$log")"
-            grep -aE '^(FAILED|ERROR) |=========  *(Error|Invalid|Uninit|Race|Warning)' "$log" |
-                cut -c1-180 | sort | uniq -c | sort -rn | head -n 12 ;;
+            grep -aE '^(FAILED|ERROR) |^\[gw[0-9]+\] \[ *[0-9]+%\] (FAILED|ERROR)|=========  *(Error|Invalid|Uninit|Race|Warning)' "$log" |
+                sed 's/^\[gw.*%\] //; s/ - .*//; s/ *$//' | cut -c1-180 | sort -u | head -n 25 ;;
         *)
             echo "-- $(basename "$log")"
             grep -aE '(^\| .*(\*\*no\*\*|yes|not measured) \|$)|: failed: |cannot do this case' "$log" |

@@ -17,7 +17,7 @@
 #include "ops.cuh"
 #include "row_space.cuh"
 
-constexpr i32 EACH = 4;
+[[maybe_unused]] constexpr i32 EACH = 4;  // elements of a thread at a time
 
 template <typename T>
 using total_t = select_t<is_float<T>, f64, i64>;

@@ -20,7 +20,7 @@ from softcuda.executor.structure import flatten
 from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.graph.node import Node, amend
 from softcuda.graph.op import OPS, Kind
-from softcuda.graph.trace import Traced, on_device, trace
+from softcuda.graph.trace import Traced, trace
 from softcuda.profile.model import Profile
 from softcuda.profile.resolve import default_profile, resolve
 from softcuda.target import CPU, Target, named_arch
@@ -46,10 +46,10 @@ def _settings(
     config: Config,
     asked: str | Profile | Target | None,
     strict: bool,
-    leaves: Sequence[Node],
+    traced: Traced,
 ) -> Settings:
     profile = resolve(config, added_devices())
-    wants_cuda = profile.names_cuda or any(on_device(leaf) != "cpu" for leaf in leaves)
+    wants_cuda = profile.names_cuda or traced.is_on_device
     target, why_not = _target(profile, asked, wants_cuda)
     return Settings(profile, default_profile(), target, strict, why_not)
 
@@ -136,7 +136,7 @@ def compile(
                 f"{type(new).__name__}; wrap the value with softcuda.tensor"
             )
     traced = trace(nodes, pairs)
-    program = compile_graph(traced.graph, _settings(config, target, strict, traced.leaves))
+    program = compile_graph(traced.graph, _settings(config, target, strict, traced))
     if target is not None:
         compile_kernels(program)
     _freeze(traced, program.origin, program.choices)
@@ -176,7 +176,7 @@ def _is_drawn(node: Node) -> bool:
 
 def _evaluate(roots: Sequence[Node], traced: Traced) -> None:
     """Run what was traced and settle the roots."""
-    settings = _settings(None, None, False, traced.leaves)
+    settings = _settings(None, None, False, traced)
     key = _CacheKey(settings.profile.cache_key, registry_changes())
     runtime = _CACHE.get(
         traced.graph,

@@ -48,7 +48,8 @@ def decision_table(program: Program) -> str:
     widths = [
         max([len(_HEADINGS[k]), *(len(row[k]) for row in rows)]) for k in range(len(_HEADINGS))
     ]
-    lines = [f"profile {program.profile}, target {program.target}, {counted(len(program.steps), 'step')}"]
+    steps = counted(len(program.steps), "step")
+    lines = [f"profile {program.profile}, target {program.target}, {steps}"]
     lines.append("  ".join(h.ljust(w) for h, w in zip(_HEADINGS, widths, strict=True)).rstrip())
     lines.append("  ".join("-" * w for w in widths))
     for row in rows:

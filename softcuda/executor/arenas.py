@@ -97,8 +97,8 @@ def _host_arena(nbytes: int, block_bytes: int) -> Arena:
         return Arena(HostPool(block_bytes), nbytes)
     except PoolExhausted:
         raise PoolExhausted(
-            f"run: host memory exhausted: the intermediates of the graph need {exact_bytes(nbytes)} "
-            "at once; make the tensors smaller, or compute the graph in parts"
+            f"run: host memory exhausted: the intermediates of the graph need "
+            f"{exact_bytes(nbytes)} at once; make the tensors smaller, or compute it in parts"
         ) from None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,6 +117,9 @@ class Runtime:
             transient: positions whose arrays are not kept after the run.
 
         Raises:
+            BackendError: this executable is running in this thread already.
+
+        Raises:
             BackendError: this thread is amid a run of the program already.
             IndexOutOfRange, IntegerPowerError: a step met a bad value.
         """
@@ -127,10 +131,12 @@ class Runtime:
                 )
             self._is_running = True
             try:
-                if not self._shared:
+                if not self._shared and self._device is None:
                     return self._run(leaves, variables, transient)
                 buffers = [leaves[position] for position in self._shared]
-                with VARIABLE_LOCKS.held([*buffers, *(variables[p] for p in self.program.updated)]):
+                buffers.extend(variables[position] for position in self.program.updated)
+                current = nullcontext() if self._device is None else self._device.current()
+                with VARIABLE_LOCKS.held(buffers), current:
                     return self._run(leaves, variables, transient)
             finally:
                 self._is_running = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
@@ -161,6 +161,10 @@ class DeviceSteps:
             for number, _ in run:
                 self._segment_of[number] = segment
                 self._first[number] = run[0][0]
+
+    def current(self) -> AbstractContextManager[object]:
+        """Return what makes the device's context current; a run is inside it."""
+        return self._session.context.current()
 
     def wait(self) -> None:
         """Wait for the device; a fault that shows is left to the next call."""

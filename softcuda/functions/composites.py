@@ -12,7 +12,7 @@ from softcuda.graph.op import OPS
 from softcuda.graph.params import Dims, Gather, LayerNorm, Softmax, literal
 from softcuda.graph.shapes import normalize_axis
 from softcuda.tensor import Tensor
-from softcuda.tensor.values import plain_number, whole_number, whole_number
+from softcuda.tensor.values import plain_number, whole_number
 
 __all__ = ["cross_entropy", "layer_norm", "log_softmax", "mse_loss", "softmax"]
 

@@ -259,7 +259,9 @@ def linspace(
     kind = as_dtype(dtype)
     if not kind.is_float:
         raise DTypeError(f"linspace: dtype {kind}; allowed are floats; cast the result")
-    points = Linspace(literal(first), literal(last), count, flag("linspace", "endpoint", endpoint), kind)
+    points = Linspace(
+        literal(first), literal(last), count, flag("linspace", "endpoint", endpoint), kind
+    )
     return Tensor.apply(OPS["linspace"], (), points)
 
 

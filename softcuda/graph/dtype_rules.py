@@ -72,9 +72,9 @@ def no_bools(what: str) -> Rule:
     """Return the rule of arithmetic: the common dtype, which may not be bool."""
     advice = {
         "add": "logical_or",
-        "sub": "logical_xor",
-        "mul": "logical_and",
-        "neg": "logical_not",
+        "subtract": "logical_xor",
+        "multiply": "logical_and",
+        "negative": "logical_not",
     }.get(what, "logical_and")
 
     def rule(inputs: Sequence[Any], params: Any) -> DType:

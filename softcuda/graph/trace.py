@@ -11,7 +11,7 @@ from softcuda.errors import ArgumentError
 from softcuda.graph.lines import Graph, GraphBuilder, LeafLayout, Line
 from softcuda.graph.node import Node, ancestors
 from softcuda.graph.op import OPS, Kind
-from softcuda.graph.params import OnDevice
+from softcuda.graph.params import OnDevice, Transfer
 from softcuda.graph.philox import philox_blocks
 from softcuda.graph.shapes import contiguous_strides, numel
 
@@ -34,6 +34,15 @@ class Traced:
     graph: Graph
     nodes: tuple[Node, ...]
     leaves: tuple[Node, ...]
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether a leaf's value is on a CUDA device, or the graph copies one there."""
+        return any(
+            line.params.device == "cuda"
+            for line in self.graph.lines
+            if isinstance(line.params, (LeafLayout, Transfer))
+        )
 
 
 def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -> Traced:

@@ -61,8 +61,8 @@ def aligned_memory(dims: tuple[int, ...], dtype: NumpyDType) -> tuple[Array, int
         memory: Array = np.empty(nbytes + alignment, np.uint8)
     except (MemoryError, ValueError, OverflowError) as error:
         raise PoolExhausted(
-            f"host memory exhausted: an array of dims {dims} and dtype {dtype} needs {nbytes} bytes; "
-            "free arrays that are no longer needed, or make the tensor smaller"
+            f"host memory exhausted: asked {nbytes} bytes for an array of dims {dims} and dtype "
+            f"{dtype}; free arrays that are no longer needed, or make the tensor smaller"
         ) from error
     return memory, -memory.ctypes.data % alignment
 

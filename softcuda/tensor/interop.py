@@ -97,7 +97,8 @@ PUBLIC_NAMES: Final = frozenset(
 
 def is_foreign_scalar(value: Any) -> bool:
     """Return whether a value is one of NumPy's scalars that no dtype holds: complex, or text."""
-    return isinstance(value, (np.generic, np.ndarray)) and not value.ndim and value.dtype.kind in "cUS"
+    is_scalar = isinstance(value, (np.generic, np.ndarray)) and not value.ndim
+    return is_scalar and value.dtype.kind in "cUS"
 
 
 def refuse_numpy_function(name: str, reason: str) -> NoReturn:

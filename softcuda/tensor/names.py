@@ -1,4 +1,4 @@
-"""Names that users try and softcuda does not have: each error says what the thing is called here."""
+"""Names that users try and softcuda does not have: the error says what it is called here."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Absent:
         method, _, arguments = self.advice.partition("(x, ")
         if self.advice == "tensor[...]":
             use = "index it, as in tensor[1:3]"
-        elif isinstance(getattr(owner, method, None), _CALLABLE):
+        elif any(method in vars(base) and base is not OtherNames for base in owner.__mro__):
             use = f"use tensor.{method}({arguments or '...)'}"
         else:
             use = f"use the function softcuda.{method}(tensor, ...)"
@@ -73,7 +73,6 @@ class OtherNames(Node):
     __slots__ = ()
 
 
-_CALLABLE: Final = (type(absent_name),)
 for _name in PUBLIC_NAMES | OTHER_NAMES.keys():
     setattr(OtherNames, _name, _Absent(_name))
 
@@ -90,6 +89,6 @@ def refuse_assignment(tensor: Any, name: str) -> NoReturn:
             "what belongs to it in a dictionary of your own"
         )
     raise AttributeError(
-        f"{name} of a Tensor cannot be set or deleted: what a tensor is made of never changes; make "
-        "another one with softcuda's functions, or use assign for the value of a variable"
+        f"{name} of a Tensor cannot be set or deleted: what a tensor is made of never changes; "
+        "make another one with softcuda's functions, or use assign for the value of a variable"
     )

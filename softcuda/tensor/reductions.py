@@ -83,7 +83,8 @@ class Reductions(Node):
         number = plain_number(token, "correction", correction)
         if not math.isfinite(number):
             raise ArgumentError(f"{token}: correction is {number}; allowed are finite numbers")
-        return self.apply(OPS[token], (self,), Moment(axes, flag(token, "keepdims", keepdims), literal(number)))
+        keep = flag(token, "keepdims", keepdims)
+        return self.apply(OPS[token], (self,), Moment(axes, keep, literal(number)))
 
     def norm(self, ord: float | None = 2, axis: AxisLike = None, keepdims: bool = False) -> Self:
         """Return softcuda.norm of this tensor.
@@ -95,7 +96,8 @@ class Reductions(Node):
         number = plain_number("norm", "ord", 2 if ord is None else ord)
         if math.isnan(number):
             raise ArgumentError("norm: ord is nan; allowed are numbers, inf and -inf")
-        return self.apply(OPS["norm"], (self,), Norm(axes, flag("norm", "keepdims", keepdims), literal(number)))
+        keep = flag("norm", "keepdims", keepdims)
+        return self.apply(OPS["norm"], (self,), Norm(axes, keep, literal(number)))
 
     def cumsum(self, axis: int | None = None) -> Self:
         """Return softcuda.cumsum of this tensor."""

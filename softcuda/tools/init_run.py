@@ -61,6 +61,7 @@ def run_init(options: InitOptions, deadline_s: float, output: Output, stop: Stop
         output.say(f"{options.output} fits this machine; --force measures again")
         return
     check_place(options.output)
+    _say_busy(output)
     if not options.resume:
         refuse_to_lose_samples(options.output)
     earlier = _earlier(options.output, machine, output)
@@ -89,6 +90,16 @@ def run_init(options: InitOptions, deadline_s: float, output: Output, stop: Stop
         output.say(
             f"{kept_rows} of them are the earlier profile's, which fits this machine; remove the "
             "file first to be rid of them"
+        )
+
+
+def _say_busy(output: Output) -> None:
+    cores = os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > cores:
+        output.say(
+            f"note         {load:.1f} processes want to run on {cores} processors: what is "
+            "measured now may not be the fastest when they rest"
         )
 
 

@@ -57,7 +57,7 @@ def ops_page() -> str:
         "CONFIG.soft,",
         "in `tensor.op` and in printed tables; a function without one is built of others. Names of "
         "NumPy and",
-        "of PyTorch that softcuda does not have are answered with an error that says the name here.",
+        "of PyTorch that softcuda lacks are answered with an error that says the name here.",
         "`help(softcuda.NAME)` tells formulas, shapes, dtypes and errors.",
         "",
         "| function | token | NumPy | also asked for as | it returns, or does |",

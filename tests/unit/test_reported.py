@@ -14,14 +14,7 @@ import numpy as np
 import pytest
 
 import softcuda as sc
-from softcuda.errors import (
-    ArgumentTypeError,
-    DTypeError,
-    FeedError,
-    IndexOutOfRange,
-    PoolExhausted,
-    ShapeError,
-)
+from softcuda.errors import ArgumentTypeError, FeedError, IndexOutOfRange
 from softcuda.executor.runtime import FIXED_BYTES, Runtime
 from softcuda.running import clear_cache
 
@@ -77,7 +70,7 @@ def runtimes() -> list[Runtime]:
 )
 def test_feeds_that_are_no_mapping(given: Any) -> None:
     executable = sc.compile(sc.input((3,), name="x") + 1)
-    with pytest.raises(FeedError, match="feeds is a mapping {leaf or name: value}") as caught:
+    with pytest.raises(FeedError, match=r"feeds is a mapping {leaf or name: value}") as caught:
         executable.run(given)
     assert type(given).__name__ in str(caught.value)
     assert "run({'x': value})" in str(caught.value)
@@ -128,67 +121,7 @@ def test_feeds_too_large_for_their_dtype_are_infinite(dims: tuple[int, ...], val
         assert np.isinf(sc.compile(leaf + 1).run({leaf: value}).numpy()).all()
 
 
-# ---- errors name what was called ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("label", [-1, -5, 3, 7])
-def test_cross_entropy_names_the_label_as_given(label: int) -> None:
-    with pytest.raises(IndexOutOfRange, match=rf"^cross_entropy: label {label} .*0 to 2$"):
-        sc.cross_entropy(sc.zeros((2, 3)), [label, 0]).item()
-
-
-SIX, NONE = sc.zeros((2, 3)), sc.zeros((0, 3))
-
-
-@pytest.mark.parametrize(
-    "name, arguments",
-    [
-        ("zeros", ((2, -1),)),
-        ("ones", ((2, -1),)),
-        ("full", ((2, -1), 0)),
-        ("full", ((2,), NONE)),
-        ("zeros_like", (object(),)),
-        ("ones_like", (object(),)),
-        ("full_like", (SIX, NONE)),
-        ("clip", (SIX, NONE)),
-        ("clip", (SIX, None, NONE)),
-        ("divide", (SIX, NONE)),
-        ("subtract", (SIX, NONE)),
-        ("multiply", (SIX, NONE)),
-        ("equal", (SIX, NONE)),
-        ("less_equal", (SIX, NONE)),
-        ("negative", ([True],)),
-        ("subtract", ([True], [True])),
-        ("take_along_axis", (SIX, SIX)),
-        ("layer_norm", (SIX, None, None, "x")),
-    ],
-)
-def test_the_error_begins_with_the_function_that_was_called(
-    name: str, arguments: tuple[Any, ...]
-) -> None:
-    with pytest.raises(sc.errors.SoftCudaError, match=f"^{name}: "):
-        getattr(sc, name)(*arguments)
-
-
-def test_take_along_axis_is_named_at_run() -> None:
-    with pytest.raises(IndexOutOfRange, match="^take_along_axis: index 3"):
-        sc.take_along_axis(SIX, [[3]], 1).numpy()
-
-
-@pytest.mark.parametrize("name", ["zeros", "ones", "input"])
-def test_a_shape_in_several_arguments(name: str) -> None:
-    with pytest.raises(DTypeError, match=rf"{name}: .*as in {name}\(\(2, 3\)\)"):
-        getattr(sc, name)(2, 3)
-
-
-def test_memory_that_cannot_be_had() -> None:
-    with pytest.raises(PoolExhausted, match="^run: host memory exhausted") as caught:
-        sc.compile(sc.zeros((2**38,)) + 1).run()
-    text = str(caught.value)
-    assert text.count("1099511627776") == 1
-    assert "reset" not in text
-    assert "smaller" in text
-
+SIX = sc.zeros((2, 3))
 
 # ---- arguments of compile and explain -----------------------------------------------------------
 
@@ -224,7 +157,7 @@ def test_what_a_tensor_is_made_of_cannot_be_assigned(field: str) -> None:
         with pytest.raises(AttributeError, match="cannot be set or deleted"):
             delattr(tensor, field)
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
-        SIX.colour = "red"  # type: ignore[attr-defined]
+        SIX.colour = "red"
 
 
 def test_subclasses_of_tensor_compute() -> None:
@@ -280,59 +213,11 @@ def test_structures_keep_their_class() -> None:
     assert columns["pair"].first.item() == 2
 
 
-# ---- names --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name, own",
-    [
-        *(("sub", "subtract"), ("neg", "negative"), ("permute", "permute_dims"), ("eq", "equal")),
-        *(("concatenate", "concat"), ("cat", "concat"), ("power", "pow"), ("arcsin", "asin")),
-        *(("float32", "f32"), ("bool", "bool_"), ("flatten", "reshape"), ("array", "tensor")),
-    ],
-)
-def test_other_names_say_the_one_that_is_meant(name: str, own: str) -> None:
-    assert not hasattr(sc, name)
-    with pytest.raises(AttributeError, match=rf"'{name}'.*softcuda\.{own}"):
-        getattr(sc, name)
-    assert hasattr(sc, own)
-
-
-@pytest.mark.parametrize(
-    "name, use",
-    [
-        *(("permute", r"tensor\.permute_dims\("), ("view", r"tensor\.reshape\(")),
-        *(("flatten", r"tensor\.reshape\(-1\)"), ("ravel", r"tensor\.reshape\(-1\)")),
-        *(("neg", r"tensor\.negative\("), ("softmax", r"softcuda\.softmax\(tensor")),
-        *(("add", r"softcuda\.add\(tensor"), ("unsqueeze", r"tensor\.expand_dims\(")),
-    ],
-)
-def test_methods_that_are_called_otherwise(name: str, use: str) -> None:
-    for owner in (SIX, sc.Tensor):
-        assert not hasattr(owner, name)
-        with pytest.raises(AttributeError, match=use):
-            getattr(owner, name)
-
-
-def test_unknown_names_are_plain_errors() -> None:
-    with pytest.raises(AttributeError, match="'nonsense'"):
-        sc.nonsense  # noqa: B018
-    with pytest.raises(AttributeError, match="nonsense"):
-        SIX.nonsense  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_public_classes_and_listing(tmp_path: Any) -> None:
-    assert isinstance(sc.compile(SIX + 1), sc.Executable)
-    assert issubclass(sc.SoftCudaWarning, UserWarning)
-    assert isinstance(sc.profile.resolve.default_profile(), sc.Profile)
-    assert set(dir(sc)) == {*sc.__all__, "__version__"}
-
-
 # ---- printed tables -----------------------------------------------------------------------------
 
 
 def test_one_of_a_thing_is_singular() -> None:
-    executable = sc.compile(SIX + 1)
+    executable = sc.compile(sc.tensor([1.0]) + 1)
     assert "1 step, 1 leaf, 1 output," in repr(executable)
     assert str(executable).splitlines()[0].endswith(", 1 step")
     assert "1 view: backend_id view, it does no work" in str(sc.compile(SIX.T.sum(0) + 1))
@@ -343,8 +228,3 @@ def test_many_operands_take_one_short_cell() -> None:
     [row] = [line for line in table.splitlines() if " concat " in line]
     assert "2x3, 2x3, .. 30 operands -> 60x3" in row
     assert len(row) < 130
-
-
-def test_shapes_still_refused() -> None:
-    with pytest.raises(ShapeError):
-        sc.zeros((2, 3)) + sc.zeros((4,))

@@ -17,12 +17,15 @@ SCOPES = scopes_of({"matmul": ("f32",)})
 
 
 class Disturbed:
-    """A bench on which cpu_blas takes 15 ms at size 128 while something else runs."""
+    """A bench on which cpu_blas takes 15 ms at some sizes while something else runs."""
 
     backend_ids: tuple[str, ...] = ("cpu_blas", "cpu_fallback")
 
-    def __init__(self, disturbs: Callable[[float, int], bool]) -> None:
+    def __init__(
+        self, disturbs: Callable[[float, int], bool], sizes: tuple[int, ...] = (128,)
+    ) -> None:
         self.disturbs = disturbs
+        self.sizes = sizes
         self.now = 0.0
         self.asked: list[tuple[int, tuple[str, ...], float]] = []
 
@@ -37,8 +40,8 @@ class Disturbed:
         found = {}
         for name in names:
             took = 2e-6 + cell.size**3 * (1.2e-11 if name == "cpu_blas" else 3e-10)
-            times = sum(size == 128 for size, _, _ in self.asked)
-            if name == "cpu_blas" and cell.size == 128 and self.disturbs(self.now, times):
+            times = sum(size == cell.size for size, _, _ in self.asked)
+            if name == "cpu_blas" and cell.size in self.sizes and self.disturbs(self.now, times):
                 took = 15e-3
             self.now += 5 * took + 0.001
             found[name] = Outcome(State.MEASURED, took * 1e6)
@@ -71,7 +74,7 @@ def test_a_disturbance_leaves_no_trace(disturbs: Callable[[float, int], bool]) -
     sizes = [size for size, _, _ in machine.asked]
     assert sizes.count(128) <= 3
     assert {quantile for size, _, quantile in machine.asked if size != 128} == {0.5}
-    assert [quantile for size, _, quantile in machine.asked if size == 128][1:] == [0.25] * (
+    assert [quantile for size, _, quantile in machine.asked if size == 128][1:] == [0.0] * (
         sizes.count(128) - 1
     )
 
@@ -86,12 +89,22 @@ def test_a_lasting_disturbance_is_confined_to_its_size() -> None:
 
 
 def test_what_was_skipped_is_taken_back_as_soon_as_it_fits() -> None:
-    machine = Disturbed(lambda now, times: True)
-    machine.rows(math.inf)
+    machine = Disturbed(lambda now, times: True, (32, 128))
+    ledger, rows = machine.rows(math.inf)
     sizes = [size for size, _, _ in machine.asked]
     assert machine.asked[2] == (512, ("cpu_fallback",), 0.5)  # 15 ms at 128 say 1 s at 512
-    place = sizes.index(256)
-    assert machine.asked[place + 1] == (512, ("cpu_blas", "cpu_fallback"), 0.5)
+    at = dict(ledger.at("matmul", "f32"))
+    assert all(at[size]["cpu_blas"].state is State.MEASURED for size in SCOPES[0].sizes)
+    assert backend_at(rows, 512) == "cpu_blas"
+    place = sizes.index(64)  # shows that cpu_blas is not behind, and fast enough
+    for step, size in enumerate((256, 512), start=1):
+        assert machine.asked[place + step] == (size, ("cpu_blas", "cpu_fallback"), 0.5)
+
+
+def test_one_disturbed_size_keeps_nothing_from_being_tried() -> None:
+    machine = Disturbed(lambda now, times: True)
+    machine.rows(math.inf)
+    assert machine.asked[2] == (512, ("cpu_blas", "cpu_fallback"), 0.5)
 
 
 def test_doubt_waits_until_the_other_first_sizes_are_measured() -> None:
@@ -102,7 +115,7 @@ def test_doubt_waits_until_the_other_first_sizes_are_measured() -> None:
 
 @pytest.mark.parametrize("budget_s", [0.1, 0.3, 0.5, 0.6, 0.7])
 def test_a_skipped_default_keeps_its_row_where_time_ends(budget_s: float) -> None:
-    ledger, rows = Disturbed(lambda now, times: True).rows(budget_s)
+    ledger, rows = Disturbed(lambda now, times: True, (32, 128)).rows(budget_s)
     assert backend_at(rows, 512) == backend_at(rows, 4096) == "cpu_blas"
     found = dict(ledger.at("matmul", "f32")).get(512)
     if budget_s == 0.6:

@@ -30,9 +30,10 @@ def _check(what: str, indices: Array, extent: int, params: Gather) -> None:
     if low < -extent or high >= extent:
         bad = low if low < -extent else high
         if params.caller == "cross_entropy":  # which moves negative labels below -extent
+            label = bad + extent if bad < 0 else bad
             raise IndexOutOfRange(
-                f"cross_entropy: label {bad + extent if bad < 0 else bad} of {extent} classes along "
-                f"axis {params.axis}; allowed are 0 to {extent - 1}"
+                f"cross_entropy: label {label} of {extent} classes along axis {params.axis}; "
+                f"allowed are 0 to {extent - 1}"
             )
         raise IndexOutOfRange(
             f"{params.caller or what}: index {bad} is outside axis {params.axis} of extent "
