@@ -156,17 +156,19 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
     if not roots:
         return
     traced = trace(roots)
-    if not any(map(_is_drawn, traced.nodes)):
+    drawn = [node for node in traced.nodes if _is_drawn(node)]
+    if not drawn:
         _evaluate(roots, traced)
         return
     # A random node is drawn once: it gets its value with what depends on it, and no other thread
     # draws from its generator meanwhile.
     with VARIABLE_LOCKS.held([x.data for x in traced.leaves if x.op is _VARIABLE]):
-        roots = [node for node in roots if node.data is None]
-        if roots:
-            drawn = [node for node in trace(roots).nodes if _is_drawn(node)]
-            roots = list(dict.fromkeys((*roots, *drawn)))
-            _evaluate(roots, trace(roots))
+        settled = any(node.data is not None for node in (*roots, *drawn))
+        if settled:  # by another thread, while this one waited
+            evaluate_nodes(roots)
+            return
+        every = list(dict.fromkeys((*roots, *drawn)))
+        _evaluate(every, traced if len(every) == len(roots) else trace(every))
 
 
 def _is_drawn(node: Node) -> bool:

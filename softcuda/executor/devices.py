@@ -20,6 +20,7 @@ from softcuda.executor.staging import Staging
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.loader import Loader
+from softcuda.pool.buffers import aligned_empty
 from softcuda.pool.device import DeviceArray, DevicePool
 from softcuda.target import Target, arch_of
 
@@ -78,7 +79,7 @@ class DeviceSession:
         """Return the values of a device array on the host; waits for the device."""
         if not array.is_contiguous:
             return self._fetch_strided(array)
-        host = np.empty(array.shape, array.dtype)
+        host = aligned_empty(array.shape, array.dtype)
         self.download(array.ptr, host)
         return host
 
@@ -125,7 +126,8 @@ class DeviceSession:
     def slot(self, dims: Dims, dtype: np.dtype[Any]) -> Slot:
         """Return a fresh output buffer on the device."""
         memory = DeviceMemory(self.context, numel(dims) * dtype.itemsize)
-        return Slot(memory, self.array(memory.ptr, dims, dtype, memory), memory.nbytes)
+        array = self.array(memory.ptr, dims, dtype, memory)
+        return Slot(memory, array, memory.nbytes, array.forget_host)
 
     def array(self, ptr: int, dims: Dims, dtype: np.dtype[Any], owner: object) -> DeviceArray:
         """Return a dense array at an address."""

@@ -27,15 +27,19 @@ class Slot:
         array: the array that users get; views that they take refer to it, never to `memory`,
             so its reference count says whether it is still in use.
         nbytes: its size.
+        renew: called when the buffer is used again, so that `array` forgets what it held.
         bindings: step -> (generation, calls) bound to this memory.
     """
 
-    __slots__ = ("array", "bindings", "memory", "nbytes")
+    __slots__ = ("array", "bindings", "memory", "nbytes", "renew")
 
-    def __init__(self, memory: Any, array: Any, nbytes: int) -> None:
+    def __init__(
+        self, memory: Any, array: Any, nbytes: int, renew: Callable[[], object] | None = None
+    ) -> None:
         self.memory = memory
         self.array = array
         self.nbytes = nbytes
+        self.renew = renew
         self.bindings: dict[int, tuple[int, list[Call]]] = {}
 
 
@@ -77,6 +81,8 @@ class OutputRing:
             for place, slot in enumerate(slots):
                 if _references(slot) == _IDLE:
                     if not _is_exported(slot):
+                        if slot.renew is not None:
+                            slot.renew()
                         return slot
                     # Another library let go of it and may still read it in a stream of its own.
                     # Giving the memory back waits for the device; writing it would not.

@@ -277,7 +277,11 @@ class Runtime:
         return self._memory.held_bytes + self._fixed_bytes
 
     def release_idle(self) -> None:
-        """Give back the output buffers that nobody uses."""
-        with self._lock:
-            self._unbind()
-            self._memory.forget_outputs()
+        """Give back the output buffers that nobody uses; those of a running program stay."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._is_running:
+                    self._unbind()
+                    self._memory.forget_outputs()
+            finally:
+                self._lock.release()

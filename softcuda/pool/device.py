@@ -152,6 +152,10 @@ class DeviceArray:
             self._host = self._fetch(self)
         return self._host
 
+    def forget_host(self) -> None:
+        """Forget the copy on the host: the memory is written again."""
+        self._host = None
+
     def __repr__(self) -> str:
         return (
             f"DeviceArray({list(self.shape)} {self.dtype} on device {self.ordinal} at "

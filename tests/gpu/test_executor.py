@@ -164,3 +164,11 @@ def test_memory_stays_flat() -> None:
         executable.run(x=array)
     session().synchronize()
     assert session().context.memory_info().free_bytes >= free - (64 << 20)
+
+
+def test_results_that_are_dropped_are_never_seen_again() -> None:
+    x = sc.input((16,), sc.f32, "x")
+    executable = sc.compile(x * 2.0, mixed(set()))
+    for value in range(5):
+        found = executable.run(x=np.full(16, value, np.float32)).numpy()
+        np.testing.assert_array_equal(found, np.full(16, 2.0 * value))
