@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from softcuda.backends import cuda_elementwise
 from softcuda.backends.cuda.elementwise import chain_launches
 from softcuda.backends.cuda.emitter import chain_header, emit
-from softcuda.backends.cuda.naive_elementwise import NAIVE_ELEMENTWISE
 from softcuda.backends.steps import Micro, Operand, Unit
 from softcuda.dtype import DTYPES, DType, bf16, bool_, compute_dtype, f16, f32, f64, i32, i64
 from softcuda.errors import DTypeError
@@ -81,12 +79,6 @@ def test_every_op_of_every_dtype(dtype: str, arch: str) -> None:
         folder=FOLDER,
     )  # fmt: skip
     compiled(spec, arch, spill_bytes=1 << 10)  # many chains, one function
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_every_row(arch: str) -> None:
-    for spec in (*cuda_elementwise.KERNELS, *NAIVE_ELEMENTWISE):
-        compiled(spec, arch)
 
 
 def operand(dims: Dims, dtype: DType, strides: Dims | None = None) -> Operand:

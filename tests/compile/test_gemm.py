@@ -8,7 +8,7 @@ from gemm_units import unit_of
 from softcuda.backends import cuda_tiled
 from softcuda.backends.cuda.gemm import gemm_spec
 from softcuda.backends.cuda.gemm_tiles import GEMM_TILES
-from softcuda.backends.cuda.naive_contraction import NAIVE_CONTRACTION, prepare_contraction
+from softcuda.backends.cuda.naive_contraction import prepare_contraction
 from softcuda.dtype import DType, bf16, bool_, f16, f32, f64, i32, i64
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.compiler import compile_unit
@@ -26,18 +26,6 @@ def compiled(spec: KernelSpec, arch: str) -> None:
     assert made.resources.stack_bytes == 0, f"{spec.id} for {arch}"
     assert made.resources.shared_bytes <= STATIC_BYTES
     assert "warning" not in made.log, made.log
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("spec", cuda_tiled.KERNELS, ids=str)
-def test_every_row(spec: KernelSpec, arch: str) -> None:
-    compiled(spec, arch)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_every_row_of_the_naive_kernels(arch: str) -> None:
-    for spec in NAIVE_CONTRACTION:
-        compiled(spec, arch)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])

@@ -49,16 +49,6 @@ def check_all(specs: Sequence[KernelSpec], arch: str) -> None:
         assert not found, found
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_every_row_of_cuda_reduce(arch: str) -> None:
-    check_all(cuda_reduce.KERNELS, arch)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_every_naive_row(arch: str) -> None:
-    check_all(NAIVE_REDUCE, arch)
-
-
 def launched(chain: Sequence[Micro], arrays: Sequence[np.ndarray]) -> Iterator[KernelSpec]:
     """Yield the kernels of a unit that reads these arrays."""
     (step,) = cuda_reduce.prepare(unit_of(chain, arrays), SMALL)

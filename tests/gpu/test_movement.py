@@ -116,6 +116,21 @@ def test_uniform_bits_are_those_of_the_cpu(count: int, dtype: DType) -> None:
     np.testing.assert_array_equal(here.view(f"u{here.itemsize}"), there.view(f"u{here.itemsize}"))
 
 
+@pytest.mark.sanitize
+@pytest.mark.parametrize(
+    ("dtype", "bound"), [(sc.f32, 3e38), (sc.bf16, 3e38), (sc.f64, 1.7e308)], ids=str
+)
+def test_uniform_bits_where_the_span_overflows(dtype: DType, bound: float) -> None:
+    def drawn(profile: Any) -> np.ndarray[Any, Any]:
+        node = sc.uniform((1027,), -bound, bound, dtype, sc.Generator(1234))
+        found: np.ndarray[Any, Any] = sc.compile(node, profile).run().numpy()
+        return found
+
+    here, there = drawn(NAIVE), drawn(CPU)
+    assert np.abs(there.astype(np.float64)).max() <= bound
+    np.testing.assert_array_equal(here.view(f"u{here.itemsize}"), there.view(f"u{here.itemsize}"))
+
+
 def test_more_than_2_to_31_elements() -> None:
     """Offsets beyond 2^31: made, permuted and reduced on the device, looked at in a few places."""
     rows, columns = 65_539, 32_771
