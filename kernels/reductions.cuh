@@ -215,7 +215,7 @@ struct Product {
     __device__ __forceinline__ T finish(const Options&) const { return total; }
 };
 
-// ---- min, max, any, all --------------------------------------------------------------------------
+// ---- min, max, any, all ------------------------------------------------------------------------
 
 // A value with the bits of `flip` turned over: its order is then that of the negative value.
 template <typename T>

@@ -127,7 +127,7 @@ class DeviceSession:
         """Return a fresh output buffer on the device."""
         memory = DeviceMemory(self.context, numel(dims) * dtype.itemsize)
         array = self.array(memory.ptr, dims, dtype, memory)
-        return Slot(memory, array, memory.nbytes, array.forget_host)
+        return Slot(memory, array, memory.nbytes)
 
     def array(self, ptr: int, dims: Dims, dtype: np.dtype[Any], owner: object) -> DeviceArray:
         """Return a dense array at an address."""

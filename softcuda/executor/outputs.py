@@ -27,19 +27,17 @@ class Slot:
         array: the array that users get; views that they take refer to it, never to `memory`,
             so its reference count says whether it is still in use.
         nbytes: its size.
-        renew: called when the buffer is used again, so that `array` forgets what it held.
+        is_on_device: whether it is device memory; `array` may then know a copy on the host.
         bindings: step -> (generation, calls) bound to this memory.
     """
 
-    __slots__ = ("array", "bindings", "memory", "nbytes", "renew")
+    __slots__ = ("array", "bindings", "is_on_device", "memory", "nbytes")
 
-    def __init__(
-        self, memory: Any, array: Any, nbytes: int, renew: Callable[[], object] | None = None
-    ) -> None:
+    def __init__(self, memory: Any, array: Any, nbytes: int) -> None:
         self.memory = memory
         self.array = array
         self.nbytes = nbytes
-        self.renew = renew
+        self.is_on_device = not isinstance(array, np.ndarray)
         self.bindings: dict[int, tuple[int, list[Call]]] = {}
 
 
@@ -54,7 +52,7 @@ def _references(slot: Slot) -> int:
 
 
 def _is_exported(slot: Slot) -> bool:
-    return not isinstance(slot.array, np.ndarray) and bool(slot.array.is_exported)
+    return slot.is_on_device and bool(slot.array.is_exported)
 
 
 _IDLE = _references(host_slot((1,), np.dtype(np.uint8)))
@@ -81,8 +79,8 @@ class OutputRing:
             for place, slot in enumerate(slots):
                 if _references(slot) == _IDLE:
                     if not _is_exported(slot):
-                        if slot.renew is not None:
-                            slot.renew()
+                        if slot.is_on_device:
+                            slot.array.forget_host()
                         return slot
                     # Another library let go of it and may still read it in a stream of its own.
                     # Giving the memory back waits for the device; writing it would not.

@@ -1,7 +1,7 @@
 """The rows of cuda_reduce's table: kernels of reduce.cu without ops around the reduction.
 
-Every reduction of every dtype by rows; columns, short rows and parts of every dtype and of every
-state. The kernels of other pairs differ from these in types alone and are compiled when used.
+Every state and every dtype, by rows, by columns, and in parts. The kernels of the pairs that are
+left out differ from these in types alone; they are compiled when a graph needs them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from softcuda.backends.cuda.reduce_shapes import (
 )
 from softcuda.backends.cuda.states import measure_of
 from softcuda.backends.steps import Operand
-from softcuda.dtype import DTYPES, DType, bool_, f32
+from softcuda.dtype import DTYPES, DType, f16, f32, f64, i64
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Moment, Norm, Reduce
 from softcuda.kernelspec import KernelSpec
@@ -29,8 +29,9 @@ __all__ = ["REDUCE_KERNELS"]
 _ALL: Final = tuple(DTYPES.values())
 _FLOATS: Final = tuple(d for d in _ALL if d.is_float)
 _ROWS: Final = (
-    *((name, _ALL) for name in ("sum", "prod", "max", "argmax")),
-    ("any", tuple(d for d in _ALL if d is not bool_)),  # of bools it is max
+    *((name, _ALL) for name in ("sum", "max", "argmax")),
+    ("prod", (f32, f64, i64)),
+    ("any", (f16, f32, i64)),
     *((name, _FLOATS) for name in ("var", "logsumexp", "norm")),
 )
 _PARAMS: Final[dict[str, Any]] = {
