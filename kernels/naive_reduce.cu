@@ -46,7 +46,7 @@ __device__ __forceinline__ void put(void* out, i64 offset, i32 dtype, VALUE valu
 
 // of_sizes: the elements' absolute values are reduced.
 template <typename STATE>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     naive_reduce(void* __restrict__ out, i64 outputs, i64 count, i32 out_dtype, i32 of_sizes,
                  const void* __restrict__ source, i32 dtype,
                  const __grid_constant__ Options options,
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(THREADS)
 
 // rows: operand 0 is x, operand 1 the result.
 template <typename SUM>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     naive_scan(void* __restrict__ out, i64 rows, i64 length, i64 step, i64 out_step,
                i32 out_dtype, const void* __restrict__ source, i32 dtype,
                const __grid_constant__ Walk<i64, 2> walk) {
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     naive_softmax(void* __restrict__ out, i64 rows, i64 length, i64 step, i64 out_step,
                   i32 out_dtype, i32 is_log, const void* __restrict__ source, i32 dtype,
                   i32 operand, const __grid_constant__ Walk<i64, 2> walk) {
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(THREADS)
 
 // rows: operand 0 is x; elements: x, weight, bias. weight and bias may be null; out is dense.
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     naive_layer_norm(void* __restrict__ out, i64 rows, i64 length, f64 eps, i32 out_dtype,
                      i32 operand, const void* __restrict__ source, i32 dtype,
                      const void* __restrict__ weight, i32 weight_dtype,

@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>)
 
 // The operands are those of the epilogue; `space.inner` is the number of parts.
 template <typename STATE, typename EPILOGUE, i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     reduce_parts(typename EPILOGUE::Result* __restrict__ out, const STATE* __restrict__ parts,
                  const __grid_constant__ Space<RANK, EPILOGUE::COUNT, 0> space,
                  i64* __restrict__ status, const OPERANDS* __restrict__... operands) {

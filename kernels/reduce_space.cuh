@@ -22,7 +22,7 @@ constexpr i32 SPLIT_CHUNKS = 2;
 
 // Blocks that a multiprocessor holds at once; with them come the registers of a thread.
 template <typename STATE, typename PROLOGUE, i32 WIDTH>
-constexpr i32 blocks_each = STATE::IS_LIGHT && PROLOGUE::COUNT == 1 && WIDTH <= 4 ? 4 : 2;
+constexpr i32 blocks_each = STATE::IS_LIGHT && PROLOGUE::COUNT == 1 && WIDTH == 4 ? 3 : 2;
 
 template <i32 COUNT>
 struct At {

@@ -64,7 +64,7 @@ __device__ __forceinline__ SUM sum_before(SUM value, SUM& total, SUM* slots) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     scan_rows(scanned_t<T>* __restrict__ out, const T* __restrict__ source,
               total_t<T>* __restrict__ carries, i64 tile_length,
               const __grid_constant__ RowSpace<2> space) {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     scan_columns(scanned_t<T>* __restrict__ out, const T* __restrict__ source,
                  total_t<T>* __restrict__ carries, i64 tile_length,
                  const __grid_constant__ RowSpace<2> space) {
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(THREADS)
 
 // A thread a row: every total becomes the sum of those before it.
 template <typename SUM>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     scan_carries(SUM* __restrict__ carries, i64 rows, i64 tiles) {
 #pragma unroll 1
     for (i64 row = grid_thread(); row < rows; row += grid_threads()) {

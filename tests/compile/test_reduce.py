@@ -1,8 +1,10 @@
-"""The kernels of cuda_reduce and of the reference compile for every architecture, unspilled."""
+"""Reductions that graphs make: ops around them, pairs of dtypes that no row of the table names.
+
+The rows themselves are compiled by test_all_kernels.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,37 +18,9 @@ from softcuda.dtype import DTYPES, bool_, f16, f32, i32
 from softcuda.graph.params import Norm, Reduce
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.compiler import compile_unit
-from softcuda.nvrtc.parallel import run_all
 from softcuda.target import Target
 
-SECONDS = 2.5  # of a processor's time a unit; 0.1 to 0.5 measured on one that is not shared
-# Code differs before and after sm_80; the others are compiled by the slow run.
-ARCHITECTURES = [
-    pytest.param(arch, marks=() if arch in ("sm_75", "sm_90a") else pytest.mark.slow)
-    for arch in ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
-]
 SMALL = Target("cuda", "sm_75", 2, 64, 4)
-
-
-def faults(spec: KernelSpec, arch: str) -> str:
-    """Return what is wrong with a kernel; "" for nothing."""
-    begin = time.thread_time()
-    made = compile_unit(spec.unit, arch)
-    seconds = time.thread_time() - begin
-    resources = made.resources
-    assert resources is not None
-    if resources.spill_store_bytes > spec.spill_bytes or resources.stack_bytes:
-        return f"{spec} for {arch}: {resources}"
-    if "warning" in made.log:
-        return f"{spec} for {arch}: {made.log}"
-    return f"{spec} for {arch} took {seconds:.1f} s" if seconds > SECONDS else ""
-
-
-def check_all(specs: Sequence[KernelSpec], arch: str) -> None:
-    for found in run_all(lambda spec: faults(spec, arch), specs, 2):
-        if isinstance(found, Exception):
-            raise found
-        assert not found, found
 
 
 def launched(chain: Sequence[Micro], arrays: Sequence[np.ndarray]) -> Iterator[KernelSpec]:

@@ -103,9 +103,10 @@ def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> 
     if measure.state.startswith("Powers"):
         return ReduceTile(1, 1, 1)
     widest = max(d.itemsize for d in dtypes)
-    most = 8 if measure.is_placed else 32 // measure.value if measure.value > 4 else 16
+    most = 4 if measure.is_placed or measure.value > 4 else 16
     width = min(VECTOR_BYTES // widest, most)
-    loads = max(min(4, 32 // width) // max(varying, 1), 1)
+    held = 4 if measure.state == "LogSumExp<f64>" else 32
+    loads = max(min(4, held // width) // max(varying, 1), 1)
     loads = 1 << (loads.bit_length() - 1)
     return ReduceTile(width, loads, max(min(loads, 16 // width), 1))
 
