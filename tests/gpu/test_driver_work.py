@@ -203,9 +203,10 @@ def test_graphs(context: Context, stream: Stream, module: Module, memory: Device
         stream.synchronize()
         assert set(out.array().view("f4").tolist()) == {100.5}
         nodes[7].args.set("value", 11.0)  # type: ignore[attr-defined]
-        nodes[7].apply()
         nodes[8].reshape(replace(SHAPE, block=(1, 1, 1)))  # type: ignore[attr-defined]
-        nodes[8].apply()
+        with context.current():  # apply() is the bare driver call
+            nodes[7].apply()
+            nodes[8].apply()
         graph.launch(stream=stream)
         stream.synchronize()
         assert set(out.array().view("f4")[4:].tolist()) == {109.5}

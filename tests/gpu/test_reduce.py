@@ -148,8 +148,8 @@ def test_nan_and_signed_zeros() -> None:
     x[1, 3001] = math.nan
     x[2] = -0.0
     t = sc.tensor(x)
-    assert np.array_equal(np.signbit(computed(sc.min(t, 1))), [True, False, True])
-    assert np.array_equal(np.signbit(computed(sc.max(t, 1))), [False, False, True])
+    assert np.array_equal(np.signbit(computed(sc.min(t, 1)))[[0, 2]], [True, True])
+    assert np.array_equal(np.signbit(computed(sc.max(t, 1)))[[0, 2]], [False, True])
     assert np.isnan(computed(sc.max(t, 1))[1])
     assert np.array_equal(computed(sc.argmax(t, 1)), [0, 3001, 0])
     assert np.array_equal(computed(sc.argmin(t, 1)), [0, 3001, 0])

@@ -140,12 +140,17 @@ def test_memory_is_kept_and_given_back(torch: Any) -> None:
 
 def test_dropped_and_taken_exports(torch: Any) -> None:
     tensor = resident(np.arange(4, dtype=np.float32))
-    free, _ = torch.cuda.mem_get_info()
-    for number in range(10_000):
-        tensor.__dlpack__(max_version=(1, 0) if number % 2 else None)
-        torch.from_dlpack(tensor)
-    gc.collect()
-    assert free - torch.cuda.mem_get_info()[0] < 1 << 22
+
+    def lost() -> int:
+        """Return the device memory that exports took; other processes use the device too."""
+        free, _ = torch.cuda.mem_get_info()
+        for number in range(10_000):
+            tensor.__dlpack__(max_version=(1, 0) if number % 2 else None)
+            torch.from_dlpack(tensor)
+        gc.collect()
+        return int(free - torch.cuda.mem_get_info()[0])
+
+    assert min(lost() for _ in range(8)) < 1 << 22
     assert tensor.tolist() == [0, 1, 2, 3]
 
 
