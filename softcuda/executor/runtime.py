@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,9 +116,6 @@ class Runtime:
             transient: positions whose arrays are not kept after the run.
 
         Raises:
-            BackendError: this executable is running in this thread already.
-
-        Raises:
             BackendError: this thread is amid a run of the program already.
             IndexOutOfRange, IntegerPowerError: a step met a bad value.
         """
@@ -131,15 +127,26 @@ class Runtime:
                 )
             self._is_running = True
             try:
-                if not self._shared and self._device is None:
-                    return self._run(leaves, variables, transient)
+                if not self._shared:
+                    return self._on_device(leaves, variables, transient)
                 buffers = [leaves[position] for position in self._shared]
                 buffers.extend(variables[position] for position in self.program.updated)
-                current = nullcontext() if self._device is None else self._device.current()
-                with VARIABLE_LOCKS.held(buffers), current:
-                    return self._run(leaves, variables, transient)
+                with VARIABLE_LOCKS.held(buffers):
+                    return self._on_device(leaves, variables, transient)
             finally:
                 self._is_running = False
+
+    def _on_device(
+        self,
+        leaves: Sequence[Any],
+        variables: Sequence[Any] | Mapping[int, Any],
+        transient: Sequence[int],
+    ) -> list[Any]:
+        """Run with the device's context current, where the program has a device."""
+        if self._device is None:
+            return self._run(leaves, variables, transient)
+        with self._device.current():
+            return self._run(leaves, variables, transient)
 
     def _run(
         self,

@@ -79,6 +79,7 @@ class _Segment:
         self._session = session
         self._graph: CudaGraph | None = None
         self._launch: Callable[[], object] | None = None
+        self._stream_handle = session.stream.handle
         self.kernels = {
             number: [
                 _Bound(launch, f"step {number}: {launch.spec.id}", session.status)
@@ -93,12 +94,15 @@ class _Segment:
         """Submit the whole segment to the stream."""
         if self._is_empty:
             return
-        if self._graph is None:
-            self._build()
-        if self._graph is not None:
-            self._graph.launch(stream=self._session.stream)
+        if self._launch is None:
+            self._launch = self._build()
+        self._launch()  # the run has made the context current
+        self._session.context.state.submit(self._stream_handle, self.label)
+        if self._session.context.is_synchronous:
+            self._session.stream.synchronize()
 
-    def _build(self) -> None:
+    def _build(self) -> Callable[[], object]:
+        """Make the driver graph; return the call that launches it."""
         graph = CudaGraph(self._session.context, self.label)
         loader = self._session.loader
         loader.prepare([bound.launch.spec for all_ in self.kernels.values() for bound in all_])
@@ -118,6 +122,7 @@ class _Segment:
         graph.instantiate()
         graph.upload(stream=self._session.stream)
         self._graph = graph
+        return graph.launcher(stream=self._session.stream)
 
 
 class DeviceSteps:
