@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,10 @@ FOLDERS = ("unit", "compile", "gpu", "fuzz", "packaging")
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 os.environ.setdefault("SOFTCUDA_CONFIG", "default")
+
+# A run in the background inherits an ignored SIGINT, and Python then raises no KeyboardInterrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, and no failure because the machine was busy.
 settings.register_profile("softcuda", deadline=None, derandomize=True)
