@@ -143,13 +143,16 @@ class Executable:
 
     def _wrapped(self, arrays: list[Any]) -> Any:
         cls = self._tensor
+        if self._single:
+            place, dims, dtype, op, backend_id = self._results[0]
+            node = Node(op, (), dims, dtype, (), arrays[place])
+            node.backend_id = backend_id
+            return become(cls, node)
         made = []
         for place, dims, dtype, op, backend_id in self._results:
             node = Node(op, (), dims, dtype, (), arrays[place])
             node.backend_id = backend_id
             made.append(become(cls, node))
-        if self._single:
-            return made[0]
         numbers = self._tensor_of
         return rebuild(self._skeleton, lambda number: made[numbers[number]])
 

@@ -128,6 +128,8 @@ class Runtime:
             self._is_running = True
             try:
                 if not self._shared:
+                    if self._device is None:
+                        return self._run(leaves, variables, transient)
                     return self._on_device(leaves, variables, transient)
                 buffers = [leaves[position] for position in self._shared]
                 buffers.extend(variables[position] for position in self.program.updated)
@@ -162,7 +164,8 @@ class Runtime:
         try:
             if leaves is not self._given or transient or self._calls.stale:
                 forget = self._take_leaves(leaves, variables, transient)
-            self._take_arenas(taken)
+            if self.program.arenas:
+                self._take_arenas(taken)
             self._take_outputs()
             if self._calls.stale:
                 self._context.run(self._calls.bind_stale)
