@@ -82,7 +82,8 @@ class Executable:
         self._made_by = tuple(made_by) or _made_by(program)
         results = list(zip(program.outputs, self._made_by, strict=True))
         distinct = list(dict.fromkeys(results))
-        self._tensor_of = [distinct.index(result) for result in results]
+        number_of = {result: number for number, result in enumerate(distinct)}
+        self._tensor_of = [number_of[result] for result in results]
         lines = [program.graph.lines[n] for n in program.output_lines]
         self._results = [(k, lines[k].dims, lines[k].dtype, *made) for k, made in distinct]
 
