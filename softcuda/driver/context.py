@@ -44,13 +44,14 @@ class MemoryInfo(NamedTuple):
 class _Pushed:
     """Makes a context current for a while, and the one before it after that."""
 
-    __slots__ = ("_primary",)
+    __slots__ = ("_driver", "_handle")
 
-    def __init__(self, primary: PrimaryContext) -> None:
-        self._primary = primary
+    def __init__(self, driver: Driver, handle: int) -> None:
+        self._driver = driver
+        self._handle = c_void_p(handle)
 
     def __enter__(self) -> None:
-        self._primary.driver.cuCtxPushCurrent_v2(self._primary.handle)
+        self._driver.cuCtxPushCurrent_v2(self._handle)
 
     def __exit__(
         self,
@@ -59,7 +60,7 @@ class _Pushed:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self._primary.driver.cuCtxPopCurrent_v2(byref(c_void_p()))
+            self._driver.cuCtxPopCurrent_v2(self._driver.current.place.context)
         except DriverError:
             if error is None:
                 raise
@@ -76,7 +77,7 @@ class PrimaryContext:
         pid: the process that retained it.
     """
 
-    __slots__ = ("__weakref__", "device", "driver", "handle", "pid", "state")
+    __slots__ = ("__weakref__", "_pushed", "device", "driver", "handle", "pid", "state")
 
     def __init__(self, device: Device) -> None:
         """Retain the primary context of a device, making it if need be.
@@ -95,6 +96,7 @@ class PrimaryContext:
         self.driver: Driver = driver
         self.state: DeviceState = state
         self.handle: int = handle.value or 0
+        self._pushed = _Pushed(driver, self.handle)
         self.pid = os.getpid()
         state.context = self.handle
         weakref.finalize(self, _give_back, device, state, self.pid).atexit = False
@@ -117,11 +119,17 @@ class PrimaryContext:
             DeviceLost: a fault destroyed the context.
             ForkedProcessError: this process was forked from the one that retained it.
         """
-        if self.is_current():
-            return _NOTHING
+        return _NOTHING if self.is_current() else self.pushed()
+
+    def pushed(self) -> AbstractContextManager[object]:
+        """Return a guard inside which this context is current, for where it is not.
+
+        Raises:
+            DeviceLost: a fault destroyed the context.
+        """
         if self.state.fault is not None:
             raise self.state.error()
-        return _Pushed(self)
+        return self._pushed
 
     def is_silent(self) -> bool:
         """Return whether nothing can be released any more: device lost, or a forked child."""

@@ -7,8 +7,7 @@ calls nothing. Source: CUDA Driver API, "Memory Management".
 from __future__ import annotations
 
 from ctypes import byref
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from softcuda.driver.context import Context
 from softcuda.driver.enums import CUmemorytype
@@ -36,8 +35,7 @@ __all__ = [
 _FILLS: Final = {1: "cuMemsetD8", 2: "cuMemsetD16", 4: "cuMemsetD32"}
 
 
-@dataclass(frozen=True, slots=True)
-class CopyEnd:
+class CopyEnd(NamedTuple):
     """Where a copy begins or ends.
 
     Attributes:

@@ -6,7 +6,7 @@ Source: CUDA Driver API, "Device Management", "Version Management".
 from __future__ import annotations
 
 from ctypes import byref, c_int, c_size_t, create_string_buffer
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from softcuda.driver.enums import CUdevice_attribute
 from softcuda.driver.library import DRIVER, Driver, version_text
@@ -17,8 +17,7 @@ from softcuda.knobs import visible_devices
 __all__ = ["Availability", "Device", "available", "device_count", "driver_version"]
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
+class Availability(NamedTuple):
     """Whether CUDA can be used; true in a condition when it can.
 
     Attributes:

@@ -110,6 +110,11 @@ class Driver:
         self.__dict__[name] = function
         return function
 
+    @property
+    def is_initialized(self) -> bool:
+        """Whether CUDA was initialised, in this process or in one that it was forked from."""
+        return self._pid != 0
+
     def has(self, name: str) -> bool:
         """Return whether the driver exports a function of the table, loading the library."""
         try:

@@ -6,8 +6,8 @@ Source: CUDA Installation Guide for Linux; CUDA on WSL User Guide for its folder
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from softcuda.errors import DriverNotFound
@@ -55,7 +55,7 @@ def load_library() -> Library:
         )
     reasons = []
     for path in (NAME, *(f"{folder}/{NAME}" for folder in FOLDERS)):
-        if path != NAME and not Path(path).exists():
+        if path != NAME and not os.path.exists(path):
             continue
         try:
             return ctypes.CDLL(path)

@@ -18,12 +18,18 @@ from softcuda.driver.results import INVALID_VALUE
 from softcuda.driver.stream import Stream
 from softcuda.errors import ArgumentError, DeviceOutOfMemory, DriverError, SoftCudaError
 
-__all__ = ["DeviceMemory", "PinnedMemory", "PointerInfo", "pointer_info"]
+__all__ = ["DeviceMemory", "PinnedMemory", "PointerInfo", "bytes_text", "pointer_info"]
 
 _SCALE: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def _bytes_text(nbytes: int) -> str:
+def bytes_text(nbytes: int) -> str:
+    """Return a size as people write it.
+
+    Example:
+        >>> bytes_text(3 << 19)
+        '1.5 MiB'
+    """
     size, unit = float(nbytes), 0
     while size >= 1024 and unit < len(_SCALE) - 1:
         size, unit = size / 1024, unit + 1
@@ -64,9 +70,9 @@ class _StreamFree:
 
 def _explain(context: Context, error: DeviceOutOfMemory, nbytes: int) -> DeviceOutOfMemory:
     """Return the error with what was asked and what is free."""
-    place = f"asked {_bytes_text(nbytes)} on device {context.device.ordinal}"
+    place = f"asked {bytes_text(nbytes)} on device {context.device.ordinal}"
     try:
-        free = f", {_bytes_text(context.memory_info().free_bytes)} free"
+        free = f", {bytes_text(context.memory_info().free_bytes)} free"
     except SoftCudaError:
         free = ""
     return DeviceOutOfMemory(f"{error}; {place}{free}", error.code, error.name)
@@ -107,7 +113,7 @@ class DeviceMemory(Owner):
                         driver.cuMemAllocAsync(byref(ptr), nbytes, stream.handle)
             except DeviceOutOfMemory as error:
                 raise _explain(context, error, nbytes) from None
-        what = f"{_bytes_text(nbytes)} of device {context.device.ordinal} at {ptr.value:#x}"
+        what = f"{bytes_text(nbytes)} of device {context.device.ordinal} at {ptr.value:#x}"
         super().__init__(context, Resource(primary, ptr.value, release, what))
         self.nbytes = nbytes
 
@@ -168,10 +174,10 @@ class PinnedMemory(Owner):
                 with primary.current():
                     driver.cuMemHostAlloc(byref(ptr), nbytes, flags)
             except DeviceOutOfMemory as error:
-                text = f"{error}; asked {_bytes_text(nbytes)} of pinned host memory"
+                text = f"{error}; asked {bytes_text(nbytes)} of pinned host memory"
                 raise DeviceOutOfMemory(text, error.code, error.name) from None
         address = ptr.value or 0
-        what = f"{_bytes_text(nbytes)} of pinned host memory at {address:#x}"
+        what = f"{bytes_text(nbytes)} of pinned host memory at {address:#x}"
         super().__init__(context, _PinnedBlock(primary, address, nbytes, what))
         self.nbytes = nbytes
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ Array = np.ndarray[Any, Any]
 _SPAN: Final = 1 << 60  # elements
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """An array somewhere in memory.
 
     Attributes:

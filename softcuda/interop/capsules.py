@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import PYFUNCTYPE, c_char_p, c_int, c_void_p, py_object
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from softcuda.errors import ArgumentTypeError, DTypeError, ExchangeError, SoftCudaError
@@ -140,7 +139,7 @@ def taken(what: str, capsule: object, settle: Callable[[], object] = lambda: Non
     block = _described(what, managed.dl_tensor, read_only)
     deleter = managed.deleter
     _set_name(capsule, kind.used)
-    return replace(block, owner=Held(settle, _deleter(deleter) if deleter else _nothing, address))
+    return block._replace(owner=Held(settle, _deleter(deleter) if deleter else _nothing, address))
 
 
 def _nothing(address: int) -> None:

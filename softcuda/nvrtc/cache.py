@@ -13,13 +13,13 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from softcuda import knobs
 from softcuda.errors import CacheMiss, NvrtcNotFound, SoftCudaWarning
 from softcuda.nvrtc.compiler import Job, compile_job, make_job
+from softcuda.nvrtc.headers import SystemHeaders, note_headers, noted_headers, system_headers
 from softcuda.nvrtc.key import entry_name, key_parts, unit_key
 from softcuda.nvrtc.library import NVRTC, Nvrtc
 from softcuda.nvrtc.parallel import run_all
@@ -44,7 +44,10 @@ def cache_place() -> Path | None:
     None where the first is unset and the user has no home.
     """
     named = knobs.cache_folder()
-    return Path(named).expanduser().absolute() if named else user_cache_folder()
+    if named:
+        return Path(named).expanduser().absolute()
+    folder = user_cache_folder()
+    return None if folder is None else Path(folder)
 
 
 def debug_options() -> tuple[str, ...]:
@@ -85,6 +88,8 @@ class KernelCache:
         self._may_compile = knobs.may_compile()
         self._toolchain: Toolchain | None = None
         self._is_confirmed = False
+        self._headers: dict[tuple[str, ...], SystemHeaders] = {}
+        self._reading = threading.Lock()
         self._lock = threading.Lock()
         self._locks: dict[tuple[CompileUnit, str], threading.Lock] = {}
         self._memory: dict[tuple[CompileUnit, str], Cubin] = {}
@@ -152,7 +157,7 @@ class KernelCache:
             raise self._miss(
                 unit, arch, "", f"there is no NVRTC to know the key by: {error}"
             ) from error
-        job = make_job(unit, arch, toolchain.architectures, self._options)
+        job = self._job(unit, arch, toolchain)
         cubin, damage = self._look(job, toolchain)
         if cubin is None and not self._may_compile:
             raise self._miss(unit, arch, self._key(job, toolchain), damage)
@@ -160,7 +165,7 @@ class KernelCache:
             confirmed = self._confirm()
             if confirmed != toolchain:
                 toolchain = confirmed
-                job = make_job(unit, arch, toolchain.architectures, self._options)
+                job = self._job(unit, arch, toolchain)
                 cubin, damage = self._look(job, toolchain)
         if job.kind is Image.PTX:
             self._say_ptx(job, arch, toolchain)
@@ -176,12 +181,30 @@ class KernelCache:
     def _confirm(self) -> Toolchain:
         """Return what NVRTC itself says, and note it for later processes."""
         with self._lock:
-            if not self._is_confirmed or self._toolchain is None:
-                self._toolchain = ask_toolchain(self._nvrtc)
-                self._is_confirmed = True
-                if self.folder is not None and noted_toolchain(self.folder) != self._toolchain:
-                    self._write(note_toolchain, self.folder, self._nvrtc)
-            return self._toolchain
+            known = self._toolchain if self._is_confirmed else None
+            if known is not None:
+                return known
+            known = self._toolchain = ask_toolchain(self._nvrtc)
+            self._is_confirmed = True
+        if self.folder is not None and noted_toolchain(self.folder) != known:
+            self._write(note_toolchain, self.folder, self._nvrtc)
+        return known
+
+    def _job(self, unit: CompileUnit, arch: str, toolchain: Toolchain) -> Job:
+        return make_job(unit, arch, toolchain.architectures, self._options, self._system_headers)
+
+    def _system_headers(self, names: tuple[str, ...]) -> SystemHeaders:
+        """Return NVIDIA's headers, by the note of an earlier process if any; read once."""
+        with self._reading:
+            known = self._headers.get(names)
+            if known is None and self.folder is not None:
+                known = noted_headers(self.folder, names)
+            if known is None:
+                known = system_headers(names)
+                if self.folder is not None:
+                    self._write(note_headers, self.folder, names, known)
+            self._headers[names] = known
+            return known
 
     def _key(self, job: Job, toolchain: Toolchain) -> str:
         return unit_key(job, toolchain.version, self._driver_version)
@@ -221,7 +244,7 @@ class KernelCache:
         if not self._write(write_entry, entry, files):
             return cubin
         winner = read_entry(entry, key).cubin
-        return winner or replace(cubin, folder=str(entry))
+        return winner or cubin._replace(folder=str(entry))
 
     def _write(self, function: Any, *arguments: Any) -> bool:
         """Call a function that writes; where it cannot, warn once and return False."""

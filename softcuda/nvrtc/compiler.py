@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from softcuda.errors import CompileError
 from softcuda.nvrtc.failure import compile_failure
-from softcuda.nvrtc.headers import SystemHeaders, find_system_headers, read_system_headers
+from softcuda.nvrtc.headers import SystemHeaders, system_headers
 from softcuda.nvrtc.library import NVRTC, Nvrtc
 from softcuda.nvrtc.resources import entry_names, read_resources
 from softcuda.nvrtc.source import Source, read_source
@@ -64,7 +64,7 @@ def make_job(
     arch: str,
     architectures: tuple[int, ...],
     options: tuple[str, ...] = (),
-    headers_folder: Callable[[], str] = find_system_headers,
+    headers: Callable[[tuple[str, ...]], SystemHeaders] = system_headers,
 ) -> Job:
     """Return what to compile for a unit; reads its files, calls no NVRTC.
 
@@ -73,7 +73,7 @@ def make_job(
         arch: the architecture of the device, such as "sm_90a".
         architectures: those that NVRTC makes cubins for, as `Nvrtc.architectures` gives them.
         options: beside the unit's own, such as "--generate-line-info".
-        headers_folder: gives the folder of NVIDIA's headers, where a file includes them.
+        headers: names -> NVIDIA's headers, called where a file includes them.
 
     Raises:
         CompileError: an architecture or an include is not allowed, or a file is missing.
@@ -81,7 +81,7 @@ def make_job(
     """
     wanted = as_arch(arch)
     source = read_source(unit)
-    system = read_system_headers(source.system, headers_folder()) if source.system else None
+    system = headers(source.system) if source.system else None
     known, kind = str(wanted), Image.CUBIN
     if wanted.number not in architectures:
         older = [number for number in architectures if number < wanted.number]

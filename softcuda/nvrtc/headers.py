@@ -1,4 +1,7 @@
-"""NVIDIA's cuda_fp16.h and cuda_bf16.h: their folder, and a digest of what they include."""
+"""NVIDIA's cuda_fp16.h and cuda_bf16.h: their folder, and a digest of what they include.
+
+Both are noted for later processes, which then neither search for the headers nor read them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,16 @@ from typing import Final, NamedTuple
 from softcuda.errors import NvrtcNotFound
 from softcuda.knobs import library_places
 from softcuda.nvrtc.digest import digest
+from softcuda.nvrtc.notes import read_note, write_note
 
-__all__ = ["SystemHeaders", "find_system_headers", "read_system_headers"]
+__all__ = [
+    "SystemHeaders",
+    "find_system_headers",
+    "note_headers",
+    "noted_headers",
+    "read_system_headers",
+    "system_headers",
+]
 
 _INCLUDE: Final = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILINE)
 
@@ -21,10 +32,24 @@ class SystemHeaders(NamedTuple):
     Attributes:
         folder: given to NVRTC as an include path; no part of a cache key.
         digest: SHA-256 of the names and bytes of all headers that may be included.
+        names: of those headers, and of those that are looked for and not there.
     """
 
     folder: str
     digest: str
+    names: tuple[str, ...]
+
+
+def system_headers(names: tuple[str, ...]) -> SystemHeaders:
+    """Return the headers of the CUDA runtime, found and read.
+
+    Args:
+        names: of the headers included, such as ("cuda_fp16.h",).
+
+    Raises:
+        NvrtcNotFound: one of them is missing or cannot be read.
+    """
+    return read_system_headers(names, find_system_headers())
 
 
 def find_system_headers() -> str:
@@ -68,13 +93,15 @@ def read_system_headers(names: tuple[str, ...], folder: str) -> SystemHeaders:
         NvrtcNotFound: one of `names` is missing or cannot be read.
     """
     found: dict[str, bytes] = {}
+    absent: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name in found:
+        if name in found or name in absent:
             continue
         path = Path(folder, name)
         if name not in names and not path.is_file():
+            absent.add(name)
             continue
         try:
             found[name] = path.read_bytes()
@@ -82,4 +109,32 @@ def read_system_headers(names: tuple[str, ...], folder: str) -> SystemHeaders:
             raise _missing(f"{path}: {error}") from error
         waiting.extend(match.decode(errors="replace") for match in _INCLUDE.findall(found[name]))
     parts = [(name, found[name]) for name in sorted(found)]
-    return SystemHeaders(folder, digest(parts))
+    return SystemHeaders(folder, digest(parts), tuple(sorted(absent.union(found))))
+
+
+def noted_headers(folder: Path, names: tuple[str, ...]) -> SystemHeaders | None:
+    """Return what an earlier process of this installation noted of headers; None: nothing holds.
+
+    Args:
+        folder: of the cache.
+        names: of the headers included.
+    """
+    facts = read_note(folder, _topic(names))
+    try:
+        return SystemHeaders(str(facts["folder"]), str(facts["digest"]), tuple(facts["names"]))
+    except (KeyError, TypeError):
+        return None
+
+
+def note_headers(folder: Path, names: tuple[str, ...], headers: SystemHeaders) -> None:
+    """Note headers for later processes of this installation.
+
+    Raises:
+        OSError: the cache cannot be written.
+    """
+    files = [str(Path(headers.folder, name)) for name in headers.names]
+    write_note(folder, _topic(names), headers._asdict(), files)
+
+
+def _topic(names: tuple[str, ...]) -> str:
+    return " ".join(names)

@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from softcuda.errors import CompileError
 from softcuda.nvrtc.unit import CompileUnit, Header
@@ -24,8 +23,7 @@ _OWN: Final = re.compile(r'\s*#\s*include\s*"(\w+\.cuh)"\s*(?://.*)?')
 _SYSTEM: Final = re.compile(r"\s*#\s*include\s*<(\w+\.h)>\s*(?://.*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Everything that is compiled for a unit, NVIDIA's headers excepted.
 
     Attributes:
@@ -46,7 +44,7 @@ def read_source(unit: CompileUnit) -> Source:
         CompileError: a file is missing or not UTF-8, or an include has another form than the two
             that are allowed; names file and line.
     """
-    packaged = packaged_folder("kernels")
+    packaged = Path(packaged_folder("kernels"))
     folders = (Path(unit.folder), packaged) if unit.folder else (packaged,)
     given = {header.name: header.text for header in unit.headers}
     text = _read(folders[0] / unit.file, f"the file of kernel {unit.id}")
@@ -56,7 +54,8 @@ def read_source(unit: CompileUnit) -> Source:
     while waiting:
         name, content = waiting.pop()
         for number, line in enumerate(content.splitlines(), 1):
-            if not _INCLUDE.match(line):
+            # Nearly every line is ruled out by the two words, at a tenth of a match's cost.
+            if not ("include" in line or "import" in line) or not _INCLUDE.match(line):
                 continue
             where = f"{name}:{number}"
             included = _included(line, where, system)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -64,8 +63,7 @@ def as_arch(name: str) -> Arch:
     return arch
 
 
-@dataclass(frozen=True, slots=True)
-class CompileUnit:
+class CompileUnit(NamedTuple):
     """One kernel to compile: one file, one name expression, one global function.
 
     Attributes:
@@ -101,8 +99,7 @@ class Resources(NamedTuple):
     barriers: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cubin:
+class Cubin(NamedTuple):
     """A compiled kernel.
 
     Attributes:

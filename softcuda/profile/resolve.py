@@ -125,7 +125,7 @@ class ProfileStore:
         if found is None:
             folder = user_config_folder()
             if folder is not None:
-                found = self._load(f"{folder}{os.sep}{CONFIG_NAME}", backends, machine)
+                found = self._load(os.path.join(folder, CONFIG_NAME), backends, machine)
         return found or self._explicit(DEFAULT, "the installation", backends, machine)
 
     def _explicit(
@@ -143,7 +143,7 @@ class ProfileStore:
 
     def _default_path(self) -> str:
         if not self._default:
-            self._default = str(packaged_folder("configs") / DEFAULT_NAME)
+            self._default = os.path.join(packaged_folder("configs"), DEFAULT_NAME)
         return self._default
 
     def _load(

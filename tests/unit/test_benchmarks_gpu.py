@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from fake_driver import FakeDriver
 from fake_sessions import fake_sessions
 
-from benchmarks import run
+from benchmarks import launch_process, run
 from benchmarks.cases import Bench
 from benchmarks.gpu_machine import gpu_rates, gpu_run
 from benchmarks.gpu_timing import (
@@ -79,6 +80,25 @@ def test_the_machine_is_the_gpu(fake: FakeDriver) -> None:
     assert torch_peer(bench, lambda torch: int).absent
     assert cupy_peer(bench, lambda cupy: int).absent
     assert gpu_of(bench) is gpu
+
+
+def test_the_stages_of_a_process_are_the_least_of_several() -> None:
+    said = [
+        {"begin": 10.0, "ends": {"python": 10.5, "numpy": 10.75}},
+        {"begin": 20.0, "ends": {"python": 20.25, "numpy": 21.0}},
+    ]
+    assert launch_process._stages(said) == {"python [ms]": 250.0, "numpy [ms]": 250.0}
+
+
+def test_a_measured_process_keeps_its_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an installed package's is kept; the cache of kernels is the benchmark's own."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    found = launch_process._environment("/cache")
+    assert "PYTHONDONTWRITEBYTECODE" not in found
+    assert found["SOFTCUDA_CACHE_DIR"] == "/cache"
+    places = found["PYTHONPATH"].split(os.pathsep)
+    assert places == [str(launch_process.FOLDER.parent), "/elsewhere"]
 
 
 def test_a_cpu_bench_has_no_device() -> None:
