@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from softcuda.backends import added_devices, registry_changes
@@ -14,10 +13,11 @@ from softcuda.compiler.settings import Settings
 from softcuda.errors import ArgumentTypeError, FeedError
 from softcuda.executor.arenas import HOST_ARENAS
 from softcuda.executor.executable import Executable
-from softcuda.executor.on_demand import compile_kernels, cuda_target
+from softcuda.executor.on_demand import compile_kernels, cuda_facts, cuda_target
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import flatten
 from softcuda.executor.variables import VARIABLE_LOCKS
+from softcuda.graph.lines import Graph
 from softcuda.graph.node import Node, amend
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.trace import Traced, trace
@@ -25,7 +25,7 @@ from softcuda.profile.model import Profile
 from softcuda.profile.resolve import default_profile, resolve
 from softcuda.target import CPU, Target, named_arch
 
-__all__ = ["clear_cache", "compile", "evaluate_nodes", "explain"]
+__all__ = ["Config", "clear_cache", "compile", "evaluate_nodes", "explain", "settings_of"]
 
 Config = str | os.PathLike[str] | Profile | None
 
@@ -42,20 +42,35 @@ class _CacheKey(NamedTuple):
     registered: int
 
 
-def _settings(
+def settings_of(
     config: Config,
     asked: str | Profile | Target | None,
     strict: bool,
     traced: Traced,
 ) -> Settings:
+    """Return what a graph is compiled with: the profile, the target, why it has no device.
+
+    Args:
+        config: as in `compile`.
+        asked: the target, as in `compile`.
+        strict: as in `compile`.
+        traced: the graph.
+
+    Raises:
+        ConfigError: the profile cannot be used.
+        ArgumentTypeError: a target of another type.
+    """
     profile = resolve(config, added_devices())
     wants_cuda = profile.names_cuda or traced.is_on_device
-    target, why_not = _target(profile, asked, wants_cuda)
+    target, why_not = _target(profile, asked, wants_cuda, traced.graph)
+    if asked is None and target.type == "cuda" and profile.device.type == "cuda":
+        # It warns where the profile was made on another device.
+        resolve(config, added_devices(), machine=cuda_facts())
     return Settings(profile, default_profile(), target, strict, why_not)
 
 
 def _target(
-    profile: Profile, asked: str | Profile | Target | None, wants_cuda: bool
+    profile: Profile, asked: str | Profile | Target | None, wants_cuda: bool, graph: Graph
 ) -> tuple[Target, str]:
     """Return what to compile for, and why it is no CUDA device where it is none.
 
@@ -71,7 +86,7 @@ def _target(
     if isinstance(asked, str):
         here = profile.device.target
         known = here if here.type == "cuda" else Target("cuda", "", 0, 48, 0)
-        return replace(known, arch=named_arch(asked)), ""
+        return known._replace(arch=named_arch(asked)), ""
     if asked is not None:
         raise ArgumentTypeError(
             f"compile: target is {asked!r} of type {type(asked).__name__}; allowed are 'cpu', the "
@@ -79,8 +94,14 @@ def _target(
         )
     if not wants_cuda:
         return CPU, "the profile names no CUDA backend"
-    found = cuda_target()
+    found = cuda_target(backend_ids=_named(profile, graph))
     return (found, "") if isinstance(found, Target) else (CPU, found)
+
+
+def _named(profile: Profile, graph: Graph) -> Iterator[str]:
+    """Yield the backends that rows name for the ops of a graph."""
+    ops = {line.op.name for line in graph.lines}
+    yield from {row.backend_id for row in profile.rows if row.op in ops}
 
 
 def compile(
@@ -136,7 +157,7 @@ def compile(
                 f"{type(new).__name__}; wrap the value with softcuda.tensor"
             )
     traced = trace(nodes, pairs)
-    program = compile_graph(traced.graph, _settings(config, target, strict, traced))
+    program = compile_graph(traced.graph, settings_of(config, target, strict, traced))
     if target is not None:
         compile_kernels(program)
     _freeze(traced, program.origin, program.choices)
@@ -178,7 +199,7 @@ def _is_drawn(node: Node) -> bool:
 
 def _evaluate(roots: Sequence[Node], traced: Traced) -> None:
     """Run what was traced and settle the roots."""
-    settings = _settings(None, None, False, traced)
+    settings = settings_of(None, None, False, traced)
     key = _CacheKey(settings.profile.cache_key, registry_changes())
     runtime = _CACHE.get(
         traced.graph,
@@ -195,7 +216,7 @@ def _evaluate(roots: Sequence[Node], traced: Traced) -> None:
     program = runtime.program
     arrays = [leaf.data for leaf in traced.leaves]
     # The cache outlives what it is given: it keeps no array but the state of a generator.
-    transient = [position for position in range(len(arrays)) if position not in program.updated]
+    transient = {position for position in range(len(arrays)) if position not in program.updated}
     variables = {position: arrays[position] for position in program.updated}
     results = runtime.run(arrays, variables, transient)
     _freeze(traced, program.origin, program.choices)

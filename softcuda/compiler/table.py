@@ -9,7 +9,7 @@ from softcuda.compiler.program import ArenaSize, Program
 from softcuda.graph.op import Kind
 from softcuda.graph.params import Dims
 
-__all__ = ["counted", "decision_table", "format_bytes", "line_report"]
+__all__ = ["counted", "decision_table", "format_bytes", "largest_values", "line_report"]
 
 _HEADINGS = ("step", "op", "shapes", "dtype", "backend_id", "decided by", "kernel", "bytes", "at")
 _SHOWN_OPERANDS = 4
@@ -136,6 +136,18 @@ def line_report(program: Program, number: int, about: Sequence[str]) -> str:
                 f"{step.backend_id}{beside}, {format_bytes(place.nbytes)} in {place.space}"
             )
     return "\n".join(rows)
+
+
+def largest_values(program: Program, count: int = 3) -> str:
+    """Return the largest values that a program computes: op, extents, dtype and size of each."""
+    computed = [step for step in program.steps if step.backend_id != "transfer"]
+    made = {step.outputs[0].value for step in computed}
+    lines = [program.graph.lines[value] for value in made if value < len(program.graph.lines)]
+    lines.sort(key=lambda line: line.nbytes, reverse=True)
+    return ", ".join(
+        f"{line.op.name} {_dims(line.dims)} {line.dtype} {format_bytes(line.nbytes)}"
+        for line in lines[:count]
+    )
 
 
 def _operands(shapes: Sequence[str]) -> str:

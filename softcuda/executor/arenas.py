@@ -24,20 +24,33 @@ class Arena:
         nbytes: its size.
         memory: on the host a byte array, on a device the owner of the memory.
         users: what to call when the arena is retired, so that nobody keeps its memory.
+        is_shared: whether it is the one that all programs of one launch share.
     """
 
-    __slots__ = ("__weakref__", "_pool", "memory", "nbytes", "ptr", "users")
+    __slots__ = ("__weakref__", "_pool", "is_shared", "memory", "nbytes", "ptr", "users")
 
     def __init__(self, pool: BumpPool[Any], nbytes: int) -> None:
         self._pool = pool
         self.ptr, self.nbytes, self.memory = pool.allocate(nbytes)
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.is_shared = False
+
+    def leave(self) -> None:
+        """Let the users of a shared arena go to the next one.
+
+        One that is amid a run launches into this one still; the memory is given back when the
+        last user has let go of it.
+        """
+        self.is_shared = False
+        for user in list(self.users):
+            user.unbind()
 
     def retire(self) -> None:
         """Tell every user to forget the memory, then give it back."""
         for user in list(self.users):
             user.unbind()
         self._pool.close()
+        self.nbytes = 0
 
 
 class Arenas:
@@ -48,12 +61,15 @@ class Arenas:
         self._make = make
         self._lock = threading.RLock()  # a signal handler may run another executable
         self._free: list[Arena] = []
+        self._shared: Arena | None = None
+        self._made: weakref.WeakSet[Arena] = weakref.WeakSet()
         renew_in_child(self)
 
     def after_fork(self) -> None:
         """Begin anew in a forked child."""
         self._lock = threading.RLock()
         self._free = []
+        self._shared = None
 
     def acquire(self, nbytes: int, preferred: Arena | None, block_bytes: int) -> Arena:
         """Return an arena of at least `nbytes`: the preferred one, another free one, or a new one.
@@ -77,7 +93,37 @@ class Arenas:
             retired, self._free = free, []
         for arena in retired:
             arena.retire()
-        return self._make(nbytes, block_bytes)
+        return self._noted(self._make(nbytes, block_bytes))
+
+    def _noted(self, made: Arena) -> Arena:
+        self._made.add(made)
+        return made
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arenas, free ones and those of runs."""
+        return sum(arena.nbytes for arena in list(self._made))
+
+    def share(self, nbytes: int, block_bytes: int) -> Arena:
+        """Return the arena that all programs of one launch share, of at least `nbytes`.
+
+        Their work is ordered by the device's stream, so none of them needs it for itself. It
+        grows by another one in its place.
+
+        Raises:
+            PoolExhausted: the memory cannot be had.
+        """
+        with self._lock:
+            shared = self._shared
+            if shared is not None:
+                if shared.nbytes >= nbytes:
+                    return shared
+                self._shared = None
+                shared.leave()
+                del shared
+            made = self._shared = self._noted(self._make(nbytes, block_bytes))
+            made.is_shared = True
+            return made
 
     def release(self, arena: Arena) -> None:
         """Give an arena back; what it holds is dead."""
@@ -88,6 +134,9 @@ class Arenas:
         """Give every free arena's memory back."""
         with self._lock:
             retired, self._free = self._free, []
+            shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.leave()
         for arena in retired:
             arena.retire()
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from softcuda.backends import bind
+from softcuda.backends.steps import Step
 from softcuda.compiler.program import Program
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.outputs import Slot
+from softcuda.graph.op import OPS
 
 if TYPE_CHECKING:
-    from softcuda.executor.segments import DeviceSteps
+    from softcuda.executor.device_steps import DeviceSteps
 
 __all__ = ["StepCalls"]
 
@@ -58,6 +60,21 @@ class StepCalls:
         }
         keeps = len(touched) == 1 and not self._program.on_device(step)
         return next(iter(touched)) if keeps else -1
+
+    def touching(self, spaces: tuple[str, ...], count: int) -> list[set[int]]:
+        """Return, by position in these spaces, the steps to bind again when its array is another.
+
+        Kernels are none of them: they are told addresses, by `DeviceSteps.move`.
+        """
+        found: list[set[int]] = [set() for _ in range(count)]
+        for number, step in enumerate(self._program.steps):
+            if step.backend_id != "transfer" and self._program.on_device(step):
+                continue
+            for operand in (*step.inputs, *step.outputs):
+                place = self._program.places[operand.value]
+                if place.space in spaces:
+                    found[place.at].add(number)
+        return found
 
     def spoil(self, steps: Iterable[int]) -> None:
         """Mark steps as bound to memory that is another now."""
@@ -106,7 +123,7 @@ class StepCalls:
         if self._device is not None and self._program.on_device(step):
             return self._device.bind(number)
         outputs = [memory.window(operand) for operand in step.outputs]
-        if outputs and not any(out.size for out in outputs):
+        if outputs and not any(out.size for out in outputs) and not _checks(step):
             return []
         inputs = [memory.window(operand) for operand in step.inputs]
         return bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
@@ -114,13 +131,21 @@ class StepCalls:
     def drop(self, steps: Iterable[int]) -> None:
         """Drop the calls of steps, and with them every reference to what they read."""
         for step in steps:
+            self.spoil((step,))
+            if self._device is not None and self._device.forget(step):
+                continue
             start, stop = self._starts[step], self._starts[step + 1]
             self.flat[start:stop] = [(_nothing, ())] * (stop - start)
             self._calls[step] = []
-            self.spoil((step,))
             slot = self._kept_with(step)
             if slot is not None:
                 slot.bindings.pop(step, None)
+
+
+def _checks(step: Step) -> bool:
+    """Return whether a step refuses bad indices even where it has nothing to write."""
+    op = OPS.get(step.kernel)
+    return op is not None and op.has_indices
 
 
 def _nothing() -> None:

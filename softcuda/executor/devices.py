@@ -8,27 +8,27 @@ from typing import Any, Final
 
 import numpy as np
 
+from softcuda.backends.reports import STATUS_WORDS, reported
 from softcuda.driver.context import Context
 from softcuda.driver.copies import copy_on_device_async
-from softcuda.driver.device import Device, available
-from softcuda.driver.memory import DeviceMemory, PinnedMemory
+from softcuda.driver.device import Device, available, driver_version
+from softcuda.driver.memory import PinnedMemory
 from softcuda.driver.stream import Stream
-from softcuda.errors import ForkedProcessError, IndexOutOfRange, IntegerPowerError, SoftCudaError
-from softcuda.executor.arenas import Arena, Arenas
+from softcuda.errors import ForkedProcessError, SoftCudaError
+from softcuda.executor.ledger import Ledger
 from softcuda.executor.outputs import Slot
 from softcuda.executor.staging import Staging
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.loader import Loader
 from softcuda.pool.buffers import aligned_empty
-from softcuda.pool.device import DeviceArray, DevicePool
+from softcuda.pool.device import DeviceArray
+from softcuda.profile.model import DeviceFacts
 from softcuda.target import Target, arch_of
 
-__all__ = ["DeviceSession", "cuda_target", "session"]
+__all__ = ["DeviceSession", "cuda_facts", "cuda_target", "session"]
 
 Array = np.ndarray[Any, Any]
-
-_STATUS_WORDS: Final = 4
 
 
 class DeviceSession:
@@ -37,9 +37,12 @@ class DeviceSession:
     Attributes:
         context: the primary context.
         stream: all work of the executor goes through it.
+        ledger: allocates the device's memory.
         arenas: memory for intermediates.
         loader: the kernels.
         status: address of the words in which kernels report errors.
+        staging: the pinned buffers; who uses them holds the lock.
+        lock: of the staging, and of a launch that reads a pinned slot.
     """
 
     def __init__(self, ordinal: int = 0) -> None:
@@ -48,21 +51,19 @@ class DeviceSession:
         self.context = Context(device)
         self.stream = Stream(self.context)
         self.loader = Loader(self.context)
-        self.arenas = Arenas(self._arena)
-        self._staging = Staging(self.context, self.stream)
-        self._lock = threading.RLock()
-        self._status = PinnedMemory(self.context, 8 * _STATUS_WORDS)
+        self.ledger = Ledger(self.context)
+        self.arenas = self.ledger.arenas
+        self.staging = Staging(self.context, self.stream)
+        self.lock = threading.RLock()
+        self._status = PinnedMemory(self.context, 8 * STATUS_WORDS)
         self._status_words = self._status.array().view(np.int64)
         self._status_words[...] = 0
         self.status = self._status.ptr
 
-    def _arena(self, nbytes: int, block_bytes: int) -> Arena:
-        return Arena(DevicePool(self.context, block_bytes), nbytes)
-
     def upload(self, array: Array, dst: int) -> None:
         """Copy a host array to an address of the device, in the order of the stream."""
-        with self._lock:
-            self._staging.upload(array, dst)
+        with self.lock:
+            self.staging.upload(array, dst)
 
     def download(self, src: int, array: Array) -> None:
         """Copy from the device into a contiguous host array; returns when it is there.
@@ -71,8 +72,8 @@ class DeviceSession:
             DeviceLost: the device failed.
             IndexOutOfRange, IntegerPowerError: a kernel met a bad value.
         """
-        with self._lock:
-            self._staging.download(src, array)
+        with self.lock:
+            self.staging.download(src, array)
             self._check_status()
 
     def fetch(self, array: DeviceArray) -> Array:
@@ -109,23 +110,14 @@ class DeviceSession:
         self._check_status()
 
     def _check_status(self) -> None:
-        code, first, second = (int(word) for word in self._status_words[:3])
-        if not code:
-            return
-        self._status_words[...] = 0
-        if code == 1:
-            raise IndexOutOfRange(
-                f"take or gather: index {first} is outside an axis of extent {second}; allowed are "
-                f"{-second} to {second - 1}"
-            )
-        raise IntegerPowerError(
-            f"pow: an integer is raised to the power {first}, which is negative; allowed are "
-            "powers >= 0; cast the base to a float first"
-        )
+        if self._status_words[0]:
+            error = reported(self._status_words)
+            self._status_words[...] = 0
+            raise error
 
     def slot(self, dims: Dims, dtype: np.dtype[Any]) -> Slot:
         """Return a fresh output buffer on the device."""
-        memory = DeviceMemory(self.context, numel(dims) * dtype.itemsize)
+        memory = self.ledger.memory(numel(dims) * dtype.itemsize, is_output=True)
         array = self.array(memory.ptr, dims, dtype, memory)
         return Slot(memory, array, memory.nbytes)
 
@@ -168,6 +160,22 @@ def session(ordinal: int = 0) -> DeviceSession:
         ForkedProcessError: CUDA was used before this process was forked.
     """
     return _SESSIONS.get(ordinal)
+
+
+def cuda_facts(ordinal: int = 0) -> DeviceFacts:
+    """Return the facts of a device that profiles are told apart by.
+
+    Raises:
+        NoDeviceError: there is no such device.
+    """
+    device = Device(ordinal)
+    return DeviceFacts(
+        "cuda",
+        name=device.name,
+        compute_capability="{}.{}".format(*device.capability),
+        vram_mb=str(device.total_bytes >> 20),
+        driver=driver_version(device.driver),
+    )
 
 
 def cuda_target(ordinal: int = 0) -> Target | str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from softcuda.driver.copies import CopyEnd, copy_2d_async
-from softcuda.driver.memory import DeviceMemory, pointer_info
+from softcuda.driver.memory import pointer_info
 from softcuda.driver.stream import Event, Stream
 from softcuda.dtype import dtype_of_array
 from softcuda.errors import DTypeError, ExchangeError, SoftCudaError
@@ -23,7 +22,7 @@ from softcuda.interop.protocols import refuse_place
 from softcuda.interop.structs import DeviceType
 from softcuda.pool.device import DeviceArray
 
-__all__ = ["copy_of", "describe", "encapsulate", "overwrite", "send", "share"]
+__all__ = ["copy_of", "describe", "encapsulate", "landed", "overwrite", "send", "share"]
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +60,7 @@ def share(what: str, value: Any) -> DeviceArray:
             _check_device(what, block, on)
         if stream is not None:
             _wait_for(on, stream)
-        block = replace(block, owner=Held(settle, _let_go, value))
+        block = block._replace(owner=Held(settle, _let_go, value))
     return _as_device_array(what, block, on)
 
 
@@ -110,22 +109,50 @@ def _as_device_array(what: str, block: Block, on: DeviceSession) -> DeviceArray:
     )
 
 
-def send(array: Array, *, is_volatile: bool = False, passing: bool = False) -> DeviceArray:
+def send(array: Array, *, is_volatile: bool = False) -> DeviceArray:
     """Return a dense copy of a host array on the device; the array is free afterwards.
 
     Args:
         array: any strides.
         is_volatile: whether its values will change.
-        passing: whether the session's stream alone will use it, for one run: such memory comes
-            and goes in the order of the stream, without waiting.
     """
     on = session()
-    memory = DeviceMemory(on.context, array.nbytes, stream=on.stream if passing else None)
+    memory = on.ledger.memory(array.nbytes)
     if array.nbytes:
         on.upload(array, memory.ptr)
     made = on.array(memory.ptr, array.shape, array.dtype, memory)
     made.is_volatile = is_volatile
     return made
+
+
+def landed(array: Array, landing: DeviceArray | None) -> DeviceArray:
+    """Return a copy of a host array on the device, with its strides; the array is free afterwards.
+
+    Args:
+        array: any strides that give every element a place of its own.
+        landing: what an earlier call returned for an array of this shape and these strides; it
+            is written again, in the order of the session's stream.
+    """
+    if array.flags.c_contiguous:
+        if landing is None:
+            return send(array)
+        session().upload(array, landing.ptr)
+        return landing
+    strides = [s // array.itemsize for s in array.strides]
+    reach = [s * (d - 1) for d, s in zip(array.shape, strides, strict=True)]
+    start = -sum(r for r in reach if r < 0)
+    first = tuple(slice(-1, None) if s < 0 else slice(0, 1) for s in strides)
+    count = sum(map(abs, reach)) + 1 if array.size else 0
+    lowest = array[first] if array.ndim else array
+    span = np.lib.stride_tricks.as_strided(lowest, (count,), (array.itemsize,))
+    if landing is None:
+        made = send(span)
+        made.ptr += start * made.itemsize
+        made.shape, made.strides = array.shape, array.strides
+        return made
+    if count:
+        session().upload(span, landing.ptr - start * landing.itemsize)
+    return landing
 
 
 def copy_of(array: DeviceArray, *, is_volatile: bool = False) -> DeviceArray:
@@ -143,14 +170,14 @@ def copy_of(array: DeviceArray, *, is_volatile: bool = False) -> DeviceArray:
         rows = _rows_of(array)
         if rows is None:
             return send(on.fetch(array), is_volatile=is_volatile)
-        memory = DeviceMemory(on.context, array.nbytes)
+        memory = on.ledger.memory(array.nbytes)
         ptr, strides = memory.ptr, on.array(0, array.shape, array.dtype, None).strides
         source = CopyEnd(array.ptr, pitch_bytes=rows.pitch_bytes)
         copy_2d_async(
             on.context, CopyEnd(ptr), source, rows.width_bytes, rows.height, stream=on.stream
         )
     else:
-        memory = DeviceMemory(on.context, span)
+        memory = on.ledger.memory(span)
         ptr = memory.ptr - low
         on.copy(array.ptr + low, memory.ptr, span)
     on.stream.synchronize()

@@ -11,8 +11,9 @@ import numpy as np
 
 from softcuda.compiler.program import Program
 from softcuda.compiler.table import counted, decision_table, line_report
-from softcuda.errors import ArgumentError, ArgumentTypeError, FeedError
-from softcuda.executor.feeds import conform, restrided
+from softcuda.errors import ArgumentError, ArgumentTypeError
+from softcuda.executor.feeder import Feeder
+from softcuda.executor.feeds import restrided
 from softcuda.executor.on_demand import upload
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import rebuild
@@ -64,18 +65,16 @@ class Executable:
         self._tensor = type(self.leaves[0]) if self.leaves else Node
         if nodes:
             self._tensor = type(nodes[0])
-        self._positions = {id(leaf): k for k, leaf in enumerate(self.leaves)}
-        self._names = self._named_leaves()
         self._numbers = {
             id(node): (weakref.ref(node), line)
             for node, line in zip(nodes, program.origin, strict=False)
         }
-        self._missing = [k for k, leaf in enumerate(self.leaves) if leaf.data is None]
+        leaf_lines = [program.graph.lines[n] for n in program.leaf_lines]
+        self._feeder = Feeder(self.leaves, leaf_lines)
         self._own: list[Any] = [leaf.data for leaf in self.leaves]
-        self._lines = [program.graph.lines[n] for n in program.leaf_lines]
         self._to_send = [
             k
-            for k, line in enumerate(self._lines)
+            for k, line in enumerate(leaf_lines)
             if line.params.device == "cuda" and isinstance(self._own[k], np.ndarray)
         ]
         self._single = isinstance(skeleton, int)
@@ -86,19 +85,8 @@ class Executable:
         self._tensor_of = [number_of[result] for result in results]
         lines = [program.graph.lines[n] for n in program.output_lines]
         self._results = [(k, lines[k].dims, lines[k].dtype, *made) for k, made in distinct]
-
-    def _named_leaves(self) -> dict[str, int]:
-        names: dict[str, int] = {}
-        for position, leaf in enumerate(self.leaves):
-            if leaf.name is None:
-                continue
-            if leaf.name in names:
-                raise ArgumentError(
-                    f"compile: two leaves are named {leaf.name!r}; names of one graph must differ, "
-                    "give each input and variable its own"
-                )
-            names[leaf.name] = position
-        return names
+        # a list of different tensors, in the order in which they are made
+        self._is_list = type(skeleton) is list and skeleton == list(range(len(distinct)))
 
     def run(self, feeds: Mapping[Any, Any] | None = None, /, **by_name: Any) -> Any:
         """Run the graph and return evaluated tensors in the structure of its outputs.
@@ -115,10 +103,11 @@ class Executable:
                 `feeds` is no mapping.
         """
         if feeds is not None or by_name:
-            arrays, transient = self._fed({} if feeds is None else feeds, by_name)
-            return self._wrapped(self._ready().run(arrays, self._values(), transient))
-        if self._missing:
-            raise self._lacking(self._missing)
+            own = self._values()
+            arrays = own.copy()
+            given = self._feeder.place({} if feeds is None else feeds, by_name, arrays)
+            return self._wrapped(self._ready().run(arrays, own, given))
+        self._feeder.check_complete()
         own = self._values()
         return self._wrapped(self._ready().run(own, own))
 
@@ -154,62 +143,10 @@ class Executable:
             node = Node(op, (), dims, dtype, (), arrays[place])
             node.backend_id = backend_id
             made.append(become(cls, node))
+        if self._is_list:
+            return made
         numbers = self._tensor_of
         return rebuild(self._skeleton, lambda number: made[numbers[number]])
-
-    def _fed(
-        self, feeds: Mapping[Any, Any], by_name: Mapping[str, Any]
-    ) -> tuple[list[Any], list[int]]:
-        if not isinstance(feeds, Mapping):
-            raise self._no_mapping(feeds)
-        arrays = list(self._values())
-        given: dict[int, Any] = {}
-        for key, value in [*feeds.items(), *by_name.items()]:
-            position = self._position(key)
-            if position in given:
-                raise FeedError(
-                    f"run: {self._label(position)} is fed twice; give each leaf one value"
-                )
-            given[position] = value
-        for position, value in given.items():
-            arrays[position] = conform(value, self._lines[position], self._label(position))
-        missing = [position for position in self._missing if position not in given]
-        if missing:
-            raise self._lacking(missing)
-        return arrays, list(given)
-
-    def _no_mapping(self, feeds: Any) -> FeedError:
-        name = next(iter(self._names), None)
-        use = "run({leaf: value})" if name is None else f"run({{{name!r}: value}})"
-        shape = getattr(feeds, "shape", None)
-        about = "" if not isinstance(shape, tuple) else f" and shape {list(shape)}"
-        return FeedError(
-            f"run: feeds is a mapping {{leaf or name: value}} and a value of type "
-            f"{type(feeds).__name__}{about} was given; say which of the {len(self.leaves)} leaves "
-            f"it is for, as in {use}"
-        )
-
-    def _position(self, key: Any) -> int:
-        found = self._names.get(key) if isinstance(key, str) else self._positions.get(id(key))
-        if found is None:
-            what = f"a node made by {key.op.name!r}" if isinstance(key, Node) else repr(key)
-            names = ", ".join(sorted(self._names)) or "none has a name"
-            raise FeedError(
-                f"run: {what} is no leaf of this graph; allowed are its {len(self.leaves)} leaves, "
-                f"by name ({names}) or the leaf itself"
-            )
-        return found
-
-    def _lacking(self, positions: Sequence[int]) -> FeedError:
-        listed = ", ".join(
-            f"{self._label(k)} {list(self._lines[k].dims)} {self._lines[k].dtype}"
-            for k in positions
-        )
-        return FeedError(f"run: no value for {listed}; feed it, by name or by the leaf itself")
-
-    def _label(self, position: int) -> str:
-        name = self.leaves[position].name
-        return f"input {name!r}" if name is not None else f"leaf {position}"
 
     def backend_id(self, node: Node) -> str:
         """Return the backend that this executable froze for a node.

@@ -9,7 +9,7 @@ import numpy as np
 from softcuda.backends.host.conversion import plain_bools
 from softcuda.dtype import DType, check_number, dtype_of_array
 from softcuda.errors import FeedError, SoftCudaError
-from softcuda.executor.on_demand import shared_array, upload
+from softcuda.executor.on_demand import shared_array
 from softcuda.graph.lines import Line
 from softcuda.graph.node import Node, on_host
 from softcuda.graph.params import Dims
@@ -19,58 +19,78 @@ from softcuda.interop.protocols import array_of_host, lives_on_cuda
 if TYPE_CHECKING:
     from softcuda.pool.device import DeviceArray
 
-__all__ = ["conform", "restrided"]
+__all__ = ["Declared", "conform", "declared", "restrided"]
 
 Array = np.ndarray[Any, Any]
 
 
-class _Window(NamedTuple):
-    """A view of a dense base that begins `start` elements into it."""
+class Declared(NamedTuple):
+    """What a leaf was declared as, which its feeds must be.
 
-    base: Array
-    start: int
-    view: Array
+    Attributes:
+        label: what messages call it.
+        dims: extents.
+        dtype: softcuda's.
+        stored: NumPy's.
+        strides: [elements].
+        strides_bytes: [bytes].
+        is_on_device: whether a CUDA device owns it.
+    """
+
+    label: str
+    dims: Dims
+    dtype: DType
+    stored: np.dtype[Any]
+    strides: Dims
+    strides_bytes: Dims
+    is_on_device: bool
 
 
-def conform(value: Any, line: Line, label: str) -> Array | DeviceArray:
-    """Return a feed as an array of the leaf's shape, dtype and strides, on the leaf's device.
+def declared(line: Line, label: str) -> Declared:
+    """Return what a leaf was declared as."""
+    stored = line.dtype.numpy
+    strides = line.params.strides
+    strides_bytes = tuple(stride * stored.itemsize for stride in strides)
+    on_device = line.params.device == "cuda"
+    return Declared(label, line.dims, line.dtype, stored, strides, strides_bytes, on_device)
+
+
+def conform(value: Any, leaf: Declared) -> Array | DeviceArray:
+    """Return a feed as an array of the leaf's shape, dtype and strides.
 
     The array itself where it fits already, else a copy. Numbers and lists take the leaf's dtype
-    when their kind allows it; arrays and tensors must have it. An array of the host is copied to
-    a leaf's device, and fetched from a device for a leaf of the host.
+    when their kind allows it; arrays and tensors must have it. An array of a device is fetched
+    for a leaf of the host; one of the host is returned as such, a run brings it to the device.
 
     Raises:
         FeedError: not evaluated, or of another shape or dtype.
     """
-    array = _array_of(value, line.dtype, label)
-    if array.shape != line.dims:
+    if isinstance(value, Node):
+        data = value.data
+        if (
+            data is not None
+            and data.dtype is leaf.stored
+            and data.shape == leaf.dims
+            and data.strides == leaf.strides_bytes
+            and isinstance(data, np.ndarray) is not leaf.is_on_device
+        ):
+            return data  # type: ignore[no-any-return]
+    array = _array_of(value, leaf.dtype, leaf.label)
+    if array.shape != leaf.dims:
         raise FeedError(
-            f"run: the feed of {label} has shape {list(array.shape)}; allowed is "
-            f"{list(line.dims)}, the shape it was declared with; compile again for another shape"
+            f"run: the feed of {leaf.label} has shape {list(array.shape)}; allowed is "
+            f"{list(leaf.dims)}, the shape it was declared with; compile again for another shape"
         )
-    size = array.itemsize
-    declared = line.params.strides
     fits = all(
-        have == want * size or extent <= 1
-        for extent, have, want in zip(line.dims, array.strides, declared, strict=True)
+        have == want or extent <= 1
+        for extent, have, want in zip(leaf.dims, array.strides, leaf.strides_bytes, strict=True)
     )
-    if line.params.device == "cuda":
-        return array if fits and not isinstance(array, np.ndarray) else _sent(array, line, label)
+    if leaf.is_on_device and fits:
+        return array
     host: Array = on_host(array)
     if fits and host is array:
         return host
-    return _window(host, declared, label).view
-
-
-def _sent(array: Array | DeviceArray, line: Line, label: str) -> DeviceArray:
-    """Return a copy on the device with the strides that the leaf was declared with."""
-    window = _window(on_host(array), line.params.strides, label)
-    sent = upload(window.base, passing=True)
-    size = sent.itemsize
-    sent.ptr += window.start * size
-    sent.shape = line.dims
-    sent.strides = tuple(stride * size for stride in line.params.strides)
-    return sent
+    return _window(host, leaf.strides, leaf.label)
 
 
 def _array_of(value: Any, dtype: DType, label: str) -> Array | DeviceArray:
@@ -149,12 +169,11 @@ def restrided(array: Array, line: Line) -> Array:
     return window
 
 
-def _window(array: Array, strides: Dims, label: str) -> _Window:
+def _window(array: Array, strides: Dims, label: str) -> Array:
     """Return `array`, or a copy of it, with these strides [elements]."""
     dims = array.shape
     if strides == contiguous_strides(dims):
-        dense = np.ascontiguousarray(array).reshape(dims)
-        return _Window(dense, 0, dense)
+        return np.ascontiguousarray(array).reshape(dims)
     order = sorted(range(len(dims)), key=lambda axis: -abs(strides[axis]))
     step = 1
     for axis in reversed(order):
@@ -167,8 +186,8 @@ def _window(array: Array, strides: Dims, label: str) -> _Window:
         step = max(step, abs(strides[axis]) * dims[axis])
     base = np.empty(step, array.dtype)
     start = -sum(s * (d - 1) for d, s in zip(dims, strides, strict=True) if s < 0)
-    window = np.lib.stride_tricks.as_strided(
+    window: Array = np.lib.stride_tricks.as_strided(
         base[start:], dims, [s * array.itemsize for s in strides]
     )
     window[...] = array
-    return _Window(base, start, window)
+    return window

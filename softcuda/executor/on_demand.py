@@ -1,44 +1,52 @@
 """What only CUDA programs need, loaded when the first one comes.
 
 The tables of the driver and of NVRTC take 30 ms to load; a process that computes on the CPU alone
-does not pay for them.
+does not pay for them. One that uses a device loads them while the driver initialises.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from softcuda.backends import backends
 from softcuda.compiler.program import Program
+from softcuda.errors import SoftCudaError
 from softcuda.target import Target
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from softcuda.executor.device_steps import DeviceSteps
     from softcuda.executor.devices import DeviceSession
     from softcuda.executor.memory import ProgramMemory
-    from softcuda.executor.segments import DeviceSteps
     from softcuda.pool.device import DeviceArray
+    from softcuda.profile.model import DeviceFacts
 
     Array = np.ndarray[Any, Any]
 
 __all__ = [
     "compile_kernels",
+    "cuda_facts",
     "cuda_interface",
     "cuda_target",
     "device_capsule",
     "device_memory",
     "device_steps",
     "duplicate",
+    "land",
     "session",
     "shared_array",
     "upload",
     "write_array",
 ]
 
+_LIBRARY = "softcuda.driver.library"
 _DEVICES = "softcuda.executor.devices"
-_SEGMENTS = "softcuda.executor.segments"
-_MEMORY = "softcuda.driver.memory"
+_STEPS = "softcuda.executor.device_steps"
 _EXCHANGE = "softcuda.executor.exchange"
 
 
@@ -48,15 +56,50 @@ def session(ordinal: int = 0) -> DeviceSession:
     return made
 
 
-def cuda_target(ordinal: int = 0) -> Target | str:
-    """Return the device as a target, or why it cannot be used."""
+def cuda_target(ordinal: int = 0, backend_ids: Iterable[str] = ()) -> Target | str:
+    """Return the device as a target, or why it cannot be used.
+
+    Args:
+        ordinal: the device.
+        backend_ids: backends that are likely needed next. The first call loads them while the
+            driver initialises, which takes 0.1 s and leaves the interpreter alone.
+    """
+    driver = import_module(_LIBRARY).DRIVER
+    if not driver.is_initialized:
+        with _beside(driver.initialize):
+            for needed in (_DEVICES, _STEPS):
+                import_module(needed)
+            for backend_id in backend_ids:
+                backends().get(backend_id)
     found: Target | str = import_module(_DEVICES).cuda_target(ordinal)
     return found
 
 
+def cuda_facts(ordinal: int = 0) -> DeviceFacts:
+    """Return the facts of a device that profiles are told apart by."""
+    found: DeviceFacts = import_module(_DEVICES).cuda_facts(ordinal)
+    return found
+
+
+@contextmanager
+def _beside(work: Callable[[], object]) -> Iterator[None]:
+    """Do work in a thread of its own meanwhile; where it fails, whoever needs it next is told."""
+
+    def run() -> None:
+        with suppress(SoftCudaError):
+            work()
+
+    thread = Thread(target=run, name="softcuda-beside")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
 def device_steps(program: Program, on: DeviceSession, memory: ProgramMemory) -> DeviceSteps:
     """Return the CUDA steps and transfers of a program, ready to be bound."""
-    made: DeviceSteps = import_module(_SEGMENTS).DeviceSteps(
+    made: DeviceSteps = import_module(_STEPS).DeviceSteps(
         program, on, memory.window, memory.address, memory.scratch_address
     )
     return made
@@ -76,7 +119,7 @@ def compile_kernels(program: Program) -> None:
 
 def device_memory(on: DeviceSession, nbytes: int) -> Any:
     """Return fresh device memory."""
-    return import_module(_MEMORY).DeviceMemory(on.context, nbytes)
+    return on.ledger.memory(nbytes)
 
 
 def shared_array(what: str, value: object) -> DeviceArray:
@@ -85,11 +128,15 @@ def shared_array(what: str, value: object) -> DeviceArray:
     return made
 
 
-def upload(array: Array, *, is_volatile: bool = False, passing: bool = False) -> DeviceArray:
+def upload(array: Array, *, is_volatile: bool = False) -> DeviceArray:
     """Return a dense copy of a host array on the device; see softcuda.executor.exchange."""
-    made: DeviceArray = import_module(_EXCHANGE).send(
-        array, is_volatile=is_volatile, passing=passing
-    )
+    made: DeviceArray = import_module(_EXCHANGE).send(array, is_volatile=is_volatile)
+    return made
+
+
+def land(array: Array, landing: DeviceArray | None) -> DeviceArray:
+    """Return a copy of a host array in device memory; see softcuda.executor.exchange."""
+    made: DeviceArray = import_module(_EXCHANGE).landed(array, landing)
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,7 @@ def host_slot(dims: Dims, dtype: np.dtype[Any]) -> Slot:
 
 
 def _references(slot: Slot) -> int:
-    return sys.getrefcount(slot.array)
-
-
-def _is_exported(slot: Slot) -> bool:
-    return slot.is_on_device and bool(slot.array.is_exported)
+    return getrefcount(slot.array)
 
 
 _IDLE = _references(host_slot((1,), np.dtype(np.uint8)))
@@ -77,10 +74,11 @@ class OutputRing:
         slots = self._slots
         if _EXACT:
             for place, slot in enumerate(slots):
-                if _references(slot) == _IDLE:
-                    if not _is_exported(slot):
-                        if slot.is_on_device:
-                            slot.array.forget_host()
+                if getrefcount(slot.array) == _IDLE:
+                    if not slot.is_on_device:
+                        return slot
+                    if not slot.array.is_exported:
+                        slot.array.forget_host()
                         return slot
                     # Another library let go of it and may still read it in a stream of its own.
                     # Giving the memory back waits for the device; writing it would not.

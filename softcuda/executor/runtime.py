@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softcuda.compiler.program import Program
-from softcuda.errors import BackendError, NoDeviceError
+from softcuda.compiler.table import largest_values
+from softcuda.errors import BackendError, DeviceOutOfMemory, NoDeviceError
 from softcuda.executor.arenas import Arena, Arenas
 from softcuda.executor.calls import StepCalls
+from softcuda.executor.inputs import Inputs
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.on_demand import device_steps, session
-from softcuda.executor.variables import VARIABLE_LOCKS
+from softcuda.executor.variables import VARIABLE_LOCKS, HeldLocks
 from softcuda.forks import renew_in_child
-from softcuda.pool.buffers import aligned_empty
 
 if TYPE_CHECKING:
     from softcuda.executor.devices import DeviceSession
 
-__all__ = ["FIXED_BYTES", "SMALL_BYTES", "Runtime"]
+__all__ = ["Runtime"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
-
-SMALL_BYTES = 65536  # inputs up to this size are copied into fixed slots ..
-FIXED_BYTES = 262144  # .. as long as all slots of a runtime stay below this
 
 
 def _replay(calls: list[Call]) -> None:
@@ -81,30 +79,22 @@ class Runtime:
             for position, number in enumerate(program.leaf_lines)
             if program.graph.lines[number].op.name == "variable"
         ]
+        self._locks: list[threading.RLock] = []
         self._given: Sequence[Any] | None = None
-        self._fixed: dict[int, Array] = {}
-        self._fixed_bytes = 0
         self._calls = StepCalls(program, memory, self._device)
-        self._index_steps()
+        self._inputs = Inputs(program, memory, self._calls, self._device)
+        self._output_steps = self._calls.touching(("output", "lent"), len(memory.rings))
+        self._primary = None if self._device is None else self._device.primary
+        self._is_one_launch = self._device is not None and self._device.is_one_launch
+        if on_device is not None:
+            on_device.ledger.runtimes.add(self)
         renew_in_child(self)
-
-    def _index_steps(self) -> None:
-        """Note which steps touch each leaf and each output."""
-        self._leaf_steps: list[set[int]] = [set() for _ in self._memory.leaves]
-        self._output_steps: list[set[int]] = [set() for _ in self._memory.rings]
-        for number, step in enumerate(self.program.steps):
-            for operand in (*step.inputs, *step.outputs):
-                place = self.program.places[operand.value]
-                if place.space in ("leaf", "variable"):
-                    self._leaf_steps[place.at].add(number)
-                elif place.space in ("output", "lent"):
-                    self._output_steps[place.at].add(number)
 
     def run(
         self,
         leaves: Sequence[Any],
         variables: Sequence[Any] | Mapping[int, Any],
-        transient: Sequence[int] = (),
+        transient: Collection[int] = (),
     ) -> list[Any]:
         """Run the program; return an array for each of its output lines.
 
@@ -128,12 +118,12 @@ class Runtime:
             self._is_running = True
             try:
                 if not self._shared:
-                    if self._device is None:
-                        return self._run(leaves, variables, transient)
                     return self._on_device(leaves, variables, transient)
-                buffers = [leaves[position] for position in self._shared]
-                buffers.extend(variables[position] for position in self.program.updated)
-                with VARIABLE_LOCKS.held(buffers):
+                if leaves is not self._given:
+                    buffers = [leaves[position] for position in self._shared]
+                    buffers.extend(variables[position] for position in self.program.updated)
+                    self._locks = VARIABLE_LOCKS.ordered(buffers)
+                with HeldLocks(self._locks):
                     return self._on_device(leaves, variables, transient)
             finally:
                 self._is_running = False
@@ -142,44 +132,78 @@ class Runtime:
         self,
         leaves: Sequence[Any],
         variables: Sequence[Any] | Mapping[int, Any],
-        transient: Sequence[int],
+        transient: Collection[int],
     ) -> list[Any]:
         """Run with the device's context current, where the program has a device."""
-        if self._device is None:
+        primary = self._primary
+        if primary is None or primary.is_current():
             return self._run(leaves, variables, transient)
-        with self._device.current():
+        with primary.pushed():
             return self._run(leaves, variables, transient)
 
     def _run(
         self,
         leaves: Sequence[Any],
         variables: Sequence[Any] | Mapping[int, Any],
-        transient: Sequence[int],
+        transient: Collection[int],
     ) -> list[Any]:
         if not self._is_whole:
             self._reset()
         self._is_whole = False
-        taken: list[tuple[Arenas, Arena]] = []
         forget: list[int] = []
         try:
             if leaves is not self._given or transient or self._calls.stale:
-                forget = self._take_leaves(leaves, variables, transient)
+                forget = self._inputs.take(leaves, variables, transient)
+                self._given = None if transient else leaves
+            if self._is_one_launch:
+                self._launch()
+            else:
+                self._replay()
+            found = [slot.array for slot in self._memory.slots if slot is not None]
+            if forget:
+                self._inputs.forget(forget)
+            self._is_whole = True
+            return found
+        except BaseException as error:
+            if self._device is not None:
+                self._device.wait()  # its memory is free again afterwards
+            self._reset()  # keeps nothing alive that the caller let go of
+            if isinstance(error, DeviceOutOfMemory):
+                raise self._with_largest(error) from None
+            raise
+
+    def _with_largest(self, error: DeviceOutOfMemory) -> DeviceOutOfMemory:
+        """Return the error with the three largest values that the program computes."""
+        text = f"{error}; the largest values of the graph: {largest_values(self.program)}"
+        return DeviceOutOfMemory(text, error.code, error.name)
+
+    def _launch(self) -> None:
+        """Run a program of one launch, which nothing on the host is part of."""
+        calls = self._calls
+        if "cuda" in self.program.arenas:
+            arena = self._memory.arenas.get("cuda")
+            if arena is None or not arena.is_shared:
+                self._join_arena()
+        self._take_outputs()
+        if calls.stale:
+            calls.bind_stale()
+        if self._device is not None and self._device.moved:
+            self._device.apply()
+        for function, arguments in calls.flat:
+            function(*arguments)
+
+    def _replay(self) -> None:
+        """Run the calls of every step, with arenas that no other run uses meanwhile."""
+        taken: list[tuple[Arenas, Arena]] = []
+        try:
             if self.program.arenas:
                 self._take_arenas(taken)
             self._take_outputs()
             if self._calls.stale:
                 self._context.run(self._calls.bind_stale)
+            if self._device is not None and self._device.moved:
+                self._device.apply()
             self._context.run(_replay, self._calls.flat)
-            found = [slot.array for slot in self._memory.slots if slot is not None]
-            for position in forget:
-                self._forget(position)
-            self._is_whole = True
-            return found
-        except BaseException:
-            if self._device is not None:
-                self._device.wait()  # its memory is free again afterwards
-            self._reset()  # keeps nothing alive that the caller let go of
-            raise
         finally:
             while taken:
                 supplier, arena = taken.pop()
@@ -189,7 +213,7 @@ class Runtime:
         """Forget every binding: the run before was interrupted or failed."""
         self._unbind()
         self._given = None
-        self._memory.leaves = [None] * len(self._memory.leaves)
+        self._inputs.reset()
         self._memory.slots = [None] * len(self._memory.slots)
 
     def after_fork(self) -> None:
@@ -197,44 +221,6 @@ class Runtime:
         self._lock = threading.RLock()
         self._is_running = False
         self._is_whole = False
-
-    def _take_leaves(
-        self,
-        leaves: Sequence[Any],
-        variables: Sequence[Any] | Mapping[int, Any],
-        transient: Sequence[int],
-    ) -> list[int]:
-        """Note the arrays of this run; return the positions to forget afterwards."""
-        memory = self._memory
-        memory.variables = {position: variables[position] for position in self.program.updated}
-        forget: list[int] = []
-        arrays = list(leaves)
-        for position in transient:
-            array = arrays[position]
-            if array is memory.leaves[position]:
-                continue
-            small = array.nbytes <= SMALL_BYTES and isinstance(array, np.ndarray)
-            if small and array.flags.c_contiguous:
-                fixed = self._fixed_slot(position, array)
-                if fixed is not None:
-                    fixed[...] = array
-                    arrays[position] = fixed
-                    continue
-            forget.append(position)
-        for position, array in enumerate(arrays):
-            if memory.leaves[position] is not array:
-                memory.leaves[position] = array
-                self._calls.spoil(self._leaf_steps[position])
-        self._given = None if transient else leaves
-        return forget
-
-    def _fixed_slot(self, position: int, array: Array) -> Array | None:
-        """Return the memory that a small leaf is copied into, None where there is no room left."""
-        fixed = self._fixed.get(position)
-        if fixed is None and self._fixed_bytes + array.nbytes <= FIXED_BYTES:
-            fixed = self._fixed[position] = aligned_empty(array.shape, array.dtype)
-            self._fixed_bytes += array.nbytes
-        return fixed
 
     def _take_arenas(self, taken: list[tuple[Arenas, Arena]]) -> None:
         """Take the arenas of this run; what is in `taken` is given back after it."""
@@ -245,23 +231,30 @@ class Runtime:
             arena = supplier.acquire(size.nbytes, before, self.program.block_bytes)
             taken.append((supplier, arena))
             if arena is not before:
-                arena.users.add(self)
-                self._unbind()
-                held[device] = arena
+                self._settle_in(device, arena)
+
+    def _join_arena(self) -> None:
+        """Take the arena that all programs of one launch share: the stream orders their work."""
+        needed = self.program.arenas["cuda"].nbytes
+        shared = self._memory.supplier("cuda").share(needed, self.program.block_bytes)
+        self._settle_in("cuda", shared)
+
+    def _settle_in(self, device: str, arena: Arena) -> None:
+        arena.users.add(self)
+        self._unbind()
+        self._memory.arenas[device] = arena
 
     def _take_outputs(self) -> None:
         slots = self._memory.slots
         for index, ring in enumerate(self._memory.rings):
             slot = ring.take()
-            if slot is not slots[index]:
-                slots[index] = slot
-                for step in self._output_steps[index]:
-                    self._calls.move(step, slot)
-
-    def _forget(self, position: int) -> None:
-        """Drop every reference to a transient leaf's array."""
-        self._memory.leaves[position] = None
-        self._calls.drop(self._leaf_steps[position])
+            if slot is slots[index]:
+                continue
+            slots[index] = slot
+            for step in self._output_steps[index]:
+                self._calls.move(step, slot)
+            if slot.is_on_device and self._device is not None:
+                self._device.move("output", index, slot.array.ptr)
 
     def unbind(self) -> None:
         """Forget the arena; the next run binds every step again.
@@ -284,7 +277,7 @@ class Runtime:
     @property
     def held_bytes(self) -> int:
         """Bytes of output buffers that nobody but this runtime holds, and of small leaves."""
-        return self._memory.held_bytes + self._fixed_bytes
+        return self._memory.held_bytes + self._inputs.fixed_bytes
 
     def release_idle(self) -> None:
         """Give back the output buffers that nobody uses; those of a running program stay."""
@@ -293,5 +286,8 @@ class Runtime:
                 if not self._is_running:
                     self._unbind()
                     self._memory.forget_outputs()
+                    self._inputs.release()
+                    self._inputs.reset()
+                    self._given = None
             finally:
                 self._lock.release()

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 from softcuda.backends.launches import Argument, KernelLaunch
-from softcuda.backends.steps import Operand, Step
-from softcuda.compiler.program import Program
+from softcuda.backends.steps import Step
 from softcuda.driver.arguments import ArgBuffer
 from softcuda.driver.graph import CudaGraph
-from softcuda.driver.graph_nodes import KernelNode
+from softcuda.driver.graph_nodes import GraphNode, KernelNode
 from softcuda.driver.launch import LaunchConfig
-from softcuda.errors import SoftCudaError
 from softcuda.executor.devices import DeviceSession
+from softcuda.executor.inlets import HostInlet, SharedInlet
+from softcuda.graph.shapes import numel
 
-__all__ = ["DeviceSteps"]
-
-Call = tuple[Any, tuple[Any, ...]]
+__all__ = ["BoundKernel", "Segment"]
 
 _NUMBERS: Mapping[str, Any] = {
     "i32": ctypes.c_int32,
@@ -30,7 +27,7 @@ _NUMBERS: Mapping[str, Any] = {
 }
 
 
-class _Bound:
+class BoundKernel:
     """A kernel of a step: its arguments in memory, and its node once the graph is made."""
 
     __slots__ = ("args", "label", "launch", "node")
@@ -72,42 +69,98 @@ def _type_of(argument: Argument) -> type[Any]:
     return kind
 
 
-class _Segment:
-    """Consecutive CUDA steps: a driver graph whose kernels run one after the other."""
+class Segment:
+    """Consecutive CUDA steps: a driver graph whose nodes run one after the other.
+
+    Small arrays that come from the host between them are nodes too.
+
+    Args:
+        session: the device.
+        steps: number and step, in order: steps with kernels, and transfers of up to INLET_BYTES.
+
+    Attributes:
+        kernels: step number -> its kernels.
+        host_inlets: step number -> the array that comes from the host.
+        shared_inlets: what else is copied before the first kernel; given before the first run.
+        label: what messages call it.
+    """
 
     def __init__(self, session: DeviceSession, steps: Sequence[tuple[int, Step]]) -> None:
         self._session = session
         self._graph: CudaGraph | None = None
         self._launch: Callable[[], object] | None = None
-        self._stream_handle = session.stream.handle
         self.kernels = {
             number: [
-                _Bound(launch, f"step {number}: {launch.spec.id}", session.status)
+                BoundKernel(launch, f"step {number}: {launch.spec.id}", session.status)
                 for launch in step.launches
             ]
             for number, step in steps
         }
+        self.host_inlets = {
+            number: HostInlet(session.staging, _nbytes(step), f"step {number}: host to device")
+            for number, step in steps
+            if step.backend_id == "transfer"
+        }
+        self.shared_inlets: list[SharedInlet] = []
         self.label = f"steps {steps[0][0]} to {steps[-1][0]}"
-        self._is_empty = not any(self.kernels.values())
+        self._is_empty = not self.host_inlets and not any(self.kernels.values())
+        self._is_synchronous = session.context.is_synchronous
+        state = session.context.state
+        self._note = partial(state.pending.setdefault, session.stream.handle, self.label)
 
     def run(self) -> None:
-        """Submit the whole segment to the stream."""
-        if self._is_empty:
-            return
-        if self._launch is None:
-            self._launch = self._build()
-        self._launch()  # the run has made the context current
-        self._session.context.state.submit(self._stream_handle, self.label)
-        if self._session.context.is_synchronous:
+        """Submit the whole segment to the stream; the device's context is current."""
+        launch = self._launch
+        if launch is None:
+            if self._is_empty:
+                return
+            launch = self._launch = self._build()
+        if self.host_inlets:
+            with self._session.lock:
+                self._session.staging.reserve(len(self.host_inlets))
+                for inlet in self.host_inlets.values():
+                    inlet.fill()
+                launch()
+        else:
+            launch()
+        self._note()
+        if self._is_synchronous:
             self._session.stream.synchronize()
 
     def _build(self) -> Callable[[], object]:
         """Make the driver graph; return the call that launches it."""
         graph = CudaGraph(self._session.context, self.label)
+        try:
+            self._add_nodes(graph)
+            graph.instantiate()
+            graph.upload(stream=self._session.stream)
+            launch = graph.launcher(stream=self._session.stream)
+        except BaseException:
+            self._forget_nodes()
+            raise
+        self._graph = graph
+        return launch
+
+    def _forget_nodes(self) -> None:
+        """Let the next run make the driver graph anew."""
+        for inlet in self.host_inlets.values():
+            inlet.node = None
+        for shared in self.shared_inlets:
+            shared.node = None
+        for kernels in self.kernels.values():
+            for bound in kernels:
+                bound.node = None
+
+    def _add_nodes(self, graph: CudaGraph) -> None:
         loader = self._session.loader
         loader.prepare([bound.launch.spec for all_ in self.kernels.values() for bound in all_])
-        before: tuple[KernelNode, ...] = ()
+        before: tuple[GraphNode, ...] = ()
+        for shared in self.shared_inlets:
+            before = (shared.add_to(graph, before),)
         for number in sorted(self.kernels):
+            inlet = self.host_inlets.get(number)
+            if inlet is not None:
+                before = (inlet.add_to(graph, before),)
             for bound in self.kernels[number]:
                 launch = bound.launch
                 config = LaunchConfig(launch.grid, launch.block, launch.shared_bytes)
@@ -119,82 +172,9 @@ class _Segment:
                     label=bound.label,
                 )
                 before = (bound.node,)
-        graph.instantiate()
-        graph.upload(stream=self._session.stream)
-        self._graph = graph
-        return graph.launcher(stream=self._session.stream)
 
 
-class DeviceSteps:
-    """The CUDA steps and transfers of one program, bound to addresses.
-
-    Args:
-        program: the program.
-        session: the device that runs it.
-        window: operand -> host array, for the host side of transfers.
-        address: operand -> device address.
-        scratch: step number -> device address of its scratch.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        session: DeviceSession,
-        window: Callable[[Operand], Any],
-        address: Callable[[Operand], int],
-        scratch: Callable[[int], int],
-    ) -> None:
-        self._program = program
-        self._session = session
-        self._window = window
-        self._address = address
-        self._scratch = scratch
-        self._segment_of: dict[int, _Segment] = {}
-        self._first: dict[int, int] = {}
-        run: list[tuple[int, Step]] = []
-        for number, step in enumerate(program.steps):
-            if program.on_device(step) and step.backend_id != "transfer":
-                run.append((number, step))
-                continue
-            self._close(run)
-            run = []
-        self._close(run)
-
-    def _close(self, run: list[tuple[int, Step]]) -> None:
-        if run:
-            segment = _Segment(self._session, run)
-            for number, _ in run:
-                self._segment_of[number] = segment
-                self._first[number] = run[0][0]
-
-    def current(self) -> AbstractContextManager[object]:
-        """Return what makes the device's context current; a run is inside it."""
-        return self._session.context.current()
-
-    def wait(self) -> None:
-        """Wait for the device; a fault that shows is left to the next call."""
-        with suppress(SoftCudaError):
-            self._session.stream.synchronize()
-
-    def bind(self, number: int) -> list[Call]:
-        """Return the calls of a step; a segment is launched by its first step's."""
-        step = self._program.steps[number]
-        if step.backend_id == "transfer":
-            return self._bind_transfer(step)
-        segment = self._segment_of[number]
-        reads = [self._address(operand) for operand in step.inputs]
-        writes = [self._address(operand) for operand in step.outputs]
-        scratch = self._scratch(number) if step.scratch_bytes else 0
-        for bound in segment.kernels[number]:
-            bound.point(reads, writes, scratch)
-        return [(segment.run, ())] if self._first[number] == number else []
-
-    def _bind_transfer(self, step: Step) -> list[Call]:
-        source, target = step.inputs[0], step.outputs[0]
-        if step.kernel == "h2d":
-            return [(self._session.upload, (self._window(source), self._address(target)))]
-        if step.kernel == "d2h":
-            return [(self._session.download, (self._address(source), self._window(target)))]
-        nbytes = self._program.graph.lines[source.value].nbytes
-        copy = partial(self._session.copy, self._address(source), self._address(target), nbytes)
-        return [(copy, ())]
+def _nbytes(step: Step) -> int:
+    """Return the size of what a transfer brings [bytes]."""
+    result = step.outputs[0]
+    return numel(result.dims) * result.dtype.itemsize

@@ -7,7 +7,7 @@ pinned slots.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from softcuda.driver.memory import PinnedMemory, pointer_info
 from softcuda.driver.stream import Event, Stream
 from softcuda.knobs import thread_count
 
-__all__ = ["Staging"]
+__all__ = ["SLOT_BYTES", "PinnedSlot", "Staging"]
 
 Array = np.ndarray[Any, Any]
 
@@ -26,8 +26,30 @@ CHUNK_BYTES: Final = 4 << 20  # what a thread fills or empties at a time
 _EACH: Final = 2  # buffers of a thread: one is filled while the device takes the other
 SLOT_BYTES: Final = 64 << 10
 SLOTS: Final = 64
+_SLOTS_AT_ONCE: Final = 8  # pinning takes time: the ring grows as far as copies are under way
 _THREADS: Final = 8  # 33 GB/s to an H200; 4 threads make 28
 _DIRECT_BYTES: Final = 1 << 20  # from here on it pays to ask whether an array is pinned
+
+
+class PinnedSlot(NamedTuple):
+    """Pinned memory of SLOT_BYTES: its address, and its bytes as an array."""
+
+    ptr: int
+    memory: Array
+
+
+class _Buffer(NamedTuple):
+    """Pinned memory of CHUNK_BYTES, and the event of the last copy that used it."""
+
+    ptr: int
+    memory: Array
+    event: Event
+
+
+def _slots(part: PinnedMemory) -> list[PinnedSlot]:
+    memory = part.array()  # holds that part of the ring
+    starts = range(0, part.nbytes, SLOT_BYTES)
+    return [PinnedSlot(part.ptr + at, memory[at : at + SLOT_BYTES]) for at in starts]
 
 
 class Staging:
@@ -36,12 +58,9 @@ class Staging:
     def __init__(self, context: Context, stream: Stream) -> None:
         self._context = context
         self._stream = stream
-        self._ring: PinnedMemory | None = None
-        self._ring_array: Array = np.empty(0, np.uint8)
+        self._ring: list[PinnedSlot] = []
         self._next = 0
-        self._buffers: list[PinnedMemory] = []
-        self._arrays: list[Array] = []
-        self._events: list[Event] = []
+        self._buffers: dict[int, _Buffer] = {}
 
     def upload(self, array: Array, dst: int) -> None:
         """Copy an array to the device, in the order of the stream; `array` is free afterwards."""
@@ -64,10 +83,10 @@ class Staging:
         if not nbytes:
             self._stream.synchronize()
         elif nbytes <= SLOT_BYTES:
-            slot = self._slot(nbytes)
-            copy_to_host_async(self._context, slot.ctypes.data, src, nbytes, stream=self._stream)
+            slot = self.slot()
+            copy_to_host_async(self._context, slot.ptr, src, nbytes, stream=self._stream)
             self._stream.synchronize()
-            target[...] = slot
+            target[...] = slot.memory[:nbytes]
         elif self._is_pinned(target):
             copy_to_host_async(self._context, target.ctypes.data, src, nbytes, stream=self._stream)
             self._stream.synchronize()
@@ -79,75 +98,75 @@ class Staging:
             return False
         return pointer_info(flat.ctypes.data, self._context.driver) is not None
 
-    def _slot(self, nbytes: int) -> Array:
-        """Return a pinned slot that no copy uses any more."""
-        if self._ring is None:
-            self._ring = PinnedMemory(self._context, SLOT_BYTES * SLOTS)
-            self._ring_array = self._ring.array()
+    def slot(self) -> PinnedSlot:
+        """Return a pinned slot that no copy uses any more.
+
+        It is the caller's until 63 more have been given out.
+        """
         if self._next == SLOTS:
             self._stream.synchronize()
             self._next = 0
-        start = self._next * SLOT_BYTES
+        if self._next == len(self._ring):
+            self._ring += _slots(PinnedMemory(self._context, SLOT_BYTES * _SLOTS_AT_ONCE))
         self._next += 1
-        return self._ring_array[start : start + nbytes]
+        return self._ring[self._next - 1]
+
+    def reserve(self, count: int) -> None:
+        """See to it that the next `count` slots are given out without reusing one of them.
+
+        Args:
+            count: 1 to SLOTS.
+        """
+        if self._next + count > SLOTS:
+            self._stream.synchronize()
+            self._next = 0
 
     def _upload_small(self, source: Array, dst: int) -> None:
         if source.nbytes:
-            slot = self._slot(source.nbytes)
-            slot[...] = source
-            copy_to_device_async(
-                self._context, dst, slot.ctypes.data, source.nbytes, stream=self._stream
-            )
+            slot = self.slot()
+            slot.memory[: source.nbytes] = source
+            copy_to_device_async(self._context, dst, slot.ptr, source.nbytes, stream=self._stream)
 
-    def _prepare(self) -> None:
-        """Make the pinned buffers, each with the event of its last copy."""
-        while len(self._buffers) < _THREADS * _EACH:
+    def _buffer(self, which: int) -> _Buffer:
+        """Return a pinned buffer of the calling thread, made when it is first needed."""
+        known = self._buffers.get(which)
+        if known is None:
             memory = PinnedMemory(self._context, CHUNK_BYTES)
-            self._buffers.append(memory)
-            self._arrays.append(memory.array())
-            self._events.append(self._stream.record(Event(self._context)))
+            known = _Buffer(memory.ptr, memory.array(), Event(self._context))
+            self._buffers[which] = known
+        return known
 
     def _upload_large(self, source: Array, dst: int) -> None:
         """Copy in chunks: each thread fills a buffer of its own, then lets the device take it."""
-        self._prepare()
         turns = [0] * _THREADS
 
         def chunk(worker: int, number: int) -> None:
-            which = worker * _EACH + turns[worker]
+            buffer = self._buffer(worker * _EACH + turns[worker])
             turns[worker] = (turns[worker] + 1) % _EACH
             start = number * CHUNK_BYTES
             stop = min(start + CHUNK_BYTES, source.nbytes)
-            self._events[which].synchronize()
-            np.copyto(self._arrays[which][: stop - start], source[start:stop])
+            buffer.event.synchronize()
+            np.copyto(buffer.memory[: stop - start], source[start:stop])
             copy_to_device_async(
-                self._context,
-                dst + start,
-                self._buffers[which].ptr,
-                stop - start,
-                stream=self._stream,
+                self._context, dst + start, buffer.ptr, stop - start, stream=self._stream
             )
-            self._stream.record(self._events[which])
+            self._stream.record(buffer.event)
 
         SHARED.run(chunk, -(-source.nbytes // CHUNK_BYTES), min(_THREADS, thread_count()))
 
     def _download_large(self, src: int, target: Array) -> None:
         """Copy in chunks: each thread waits for a buffer of its own, then empties it."""
-        self._prepare()
 
         def chunk(worker: int, number: int) -> None:
-            which = worker * _EACH
+            buffer = self._buffer(worker * _EACH)
             start = number * CHUNK_BYTES
             stop = min(start + CHUNK_BYTES, target.nbytes)
             copy_to_host_async(
-                self._context,
-                self._buffers[which].ptr,
-                src + start,
-                stop - start,
-                stream=self._stream,
+                self._context, buffer.ptr, src + start, stop - start, stream=self._stream
             )
-            self._stream.record(self._events[which])
-            self._events[which].synchronize()
-            np.copyto(target[start:stop], self._arrays[which][: stop - start])
+            self._stream.record(buffer.event)
+            buffer.event.synchronize()
+            np.copyto(target[start:stop], buffer.memory[: stop - start])
 
         SHARED.run(chunk, -(-target.nbytes // CHUNK_BYTES), min(_THREADS, thread_count()))
         self._stream.synchronize()

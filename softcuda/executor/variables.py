@@ -4,13 +4,39 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 
 from softcuda.forks import renew_in_child
 
-__all__ = ["VARIABLE_LOCKS", "VariableLocks"]
+__all__ = ["VARIABLE_LOCKS", "HeldLocks", "VariableLocks"]
+
+
+class HeldLocks:
+    """A context manager that holds locks, taken in their order."""
+
+    __slots__ = ("_locks", "_taken")
+
+    def __init__(self, locks: Sequence[threading.RLock]) -> None:
+        self._locks = locks
+        self._taken = 0
+
+    def __enter__(self) -> None:
+        try:
+            for lock in self._locks:
+                lock.acquire()
+                self._taken += 1
+        except BaseException:  # an interrupt, amid them
+            self._release()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        while self._taken:
+            self._taken -= 1
+            self._locks[self._taken].release()
 
 
 class VariableLocks:
@@ -26,23 +52,17 @@ class VariableLocks:
         self._table = threading.RLock()
         self._locks = {}
 
-    @contextmanager
-    def held(self, buffers: Sequence[Any]) -> Iterator[None]:
+    def held(self, buffers: Sequence[Any]) -> HeldLocks:
         """Hold the locks of several buffers, taken in one order by everybody.
 
         Returns:
             A context manager: the locks are held inside `with`.
         """
-        found = [self._lock_of(buffer) for _, buffer in sorted({id(b): b for b in buffers}.items())]
-        taken = []
-        try:
-            for lock in found:
-                lock.acquire()
-                taken.append(lock)
-            yield
-        finally:
-            for lock in reversed(taken):
-                lock.release()
+        return HeldLocks(self.ordered(buffers))
+
+    def ordered(self, buffers: Sequence[Any]) -> list[threading.RLock]:
+        """Return the locks of several buffers, each once, in the one order."""
+        return [self._lock_of(buffer) for _, buffer in sorted({id(b): b for b in buffers}.items())]
 
     def _lock_of(self, buffer: Any) -> Any:
         key = id(buffer)

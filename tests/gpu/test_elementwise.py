@@ -121,25 +121,6 @@ def test_negative_integer_powers_are_errors_of_the_fetch() -> None:
     assert np.array_equal(executable.run(x=exponents).numpy(), right)
 
 
-PLACES = (slice(0, 5), slice(2**31 - 3, 2**31 + 3), slice(-5, None))
-
-
-def test_more_elements_and_longer_offsets_than_31_bits_count() -> None:
-    count = 2**31 + 40
-    numbers = sc.arange(count, dtype=sc.i64)
-    dense = sc.remainder(numbers, 251) == 7
-    turned = sc.remainder(numbers[::-1], 251) == 7
-    far = sc.reshape(numbers, (2, count // 2))[:, :: 2**20] * 3
-    outputs = [dense[p] for p in PLACES] + [turned[p] for p in PLACES] + [far]
-    found = [made.numpy() for made in sc.compile(outputs, FUSED).run()]
-    for k, place in enumerate(PLACES):
-        whole_range = np.arange(*place.indices(count))
-        assert np.array_equal(found[k], whole_range % 251 == 7)
-        assert np.array_equal(found[3 + k], (count - 1 - whole_range) % 251 == 7)
-    rows = np.arange(2)[:, None] * (count // 2) + np.arange(0, count // 2, 2**20)
-    assert np.array_equal(found[6], rows * 3)
-
-
 def test_another_size_needs_no_other_kernel() -> None:
     kernels = set()
     for count in (1000, 4096, 99_999):

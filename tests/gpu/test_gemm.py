@@ -1,7 +1,7 @@
 """Tiled products on a device, through the product, against NumPy in float64.
 
 Every tile at its edges, every storage order, splits of k, strides, batches, several labels of a
-class, private and stretched labels, chains behind, special values, offsets beyond 2^31.
+class, private and stretched labels, chains behind, special values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from tolerance import assert_close
 
 import softcuda as sc
 from softcuda.backends.cuda import gemm
-from softcuda.backends.cuda.gemm_tiles import GEMM_TILES, GemmSize, GemmTile, GemmVariant
+from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading
+from softcuda.backends.cuda.gemm_tiles import (
+    GEMM_TILES,
+    GemmSize,
+    GemmTile,
+    GemmVariant,
+    cut_variant,
+    tile_count,
+)
 from softcuda.dtype import DType, compute_dtype, dtype_of_array, f16, f32, f64, promote
 from softcuda.graph.op import OPS
 from softcuda.profile.model import DeviceFacts, Profile, Row
@@ -86,13 +94,12 @@ def run(equation: str, a: Array, b: Array, backend_id: str = "cuda_tiled") -> Ar
     return np.asarray(executable.run().numpy())
 
 
-def force(monkeypatch: pytest.MonkeyPatch, tile: GemmTile, splits: int) -> None:
-    """Make every product take a tile and a number of splits."""
+def force(monkeypatch: pytest.MonkeyPatch, tile: GemmTile, splits: int, whole: int = 0) -> None:
+    """Make every product take a tile, and cut those behind the first ones into parts."""
 
     def choose(size: GemmSize, dtype: DType, multiprocessors: int) -> GemmVariant:
-        steps = max(-(-size.k // tile.k), 1)
-        chunk = -(-steps // splits)
-        return GemmVariant(tile, -(-steps // chunk), chunk * tile.k)
+        tiles = tile_count(size, tile)
+        return cut_variant(size, tile, tiles if splits == 1 else min(whole, tiles - 1), splits)
 
     monkeypatch.setattr(gemm, "choose_variant", choose)
 
@@ -115,6 +122,37 @@ def test_tiles_at_their_edges(
             shapes = (m, k) if order[:2] == "ij" else (k, m), (k, n) if order[3] == "j" else (n, k)
             a, b = (sample(shape, dtype) for shape in shapes)
             assert_product(run(order, a, b), order, a, b)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize(("dtype", "tile"), TILES)
+def test_operands_read_in_any_way(
+    dtype: DType, tile: GemmTile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The four storage orders by the kernel that chooses among all ways to read."""
+    force(monkeypatch, tile, 1)
+    monkeypatch.setattr(GemmPlan, "readings", (Reading.ANY, Reading.ANY))
+    for m, n, k in ((tile.m, tile.n, 3 * tile.k), (tile.m + 1, tile.n - 1, tile.k + 1)):
+        for order in ("ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ji,kj->ki"):
+            shapes = (m, k) if order[:2] == "ij" else (k, m), (k, n) if order[3] == "j" else (n, k)
+            a, b = (sample(shape, dtype) for shape in shapes)
+            assert_product(run(order, a, b), order, a, b)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize(("dtype", "tile"), TILES)
+def test_only_the_last_tiles_are_cut(
+    dtype: DType, tile: GemmTile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole tiles change no bit beside cut ones, in batches too."""
+    m, n, k = 2 * tile.m + 1, 2 * tile.n - 3, 9 * tile.k + 1
+    a, b = sample((2, m, k), dtype), sample((2, k, n), dtype, 1)
+    force(monkeypatch, tile, 1)
+    whole = run("bij,bjk->bik", a, b)
+    force(monkeypatch, tile, 4, whole=7)
+    found = run("bij,bjk->bik", a, b)
+    assert_product(found, "bij,bjk->bik", a, b)
+    assert found[0].tobytes() == whole[0].tobytes()
 
 
 @pytest.mark.sanitize
@@ -230,17 +268,3 @@ def test_chains_behind_a_product_change_no_bit(
     wide = promote(dtype, f32).numpy
     right = (active.astype(wide) * scale.astype(wide)).astype(np.float32)
     np.testing.assert_array_equal(executable.run().numpy(), right)
-
-
-@pytest.mark.parametrize("backend_id", ["cuda_tiled", "cuda_naive"])
-def test_offsets_beyond_2_to_the_31(backend_id: str) -> None:
-    """A of 2.8e9 elements, made on the device."""
-    rows = sc.tensor((np.arange(70_000) % 7).astype(np.float16)).reshape((70_000, 1))
-    everything = sc.full((70_000, 40_000), 1.0, dtype=f16) * rows
-    factor = sc.full((40_000, 3), 2.0**-8, dtype=f16)
-    profile = profile_of("cuda_naive")
-    if backend_id == "cuda_tiled":
-        profile = TILED
-    found = sc.compile(everything @ factor, profile).run().numpy()
-    right = (np.arange(70_000) % 7 * 156.25).astype(np.float16)
-    np.testing.assert_array_equal(found, np.broadcast_to(right[:, None], found.shape))

@@ -131,19 +131,6 @@ def test_uniform_bits_where_the_span_overflows(dtype: DType, bound: float) -> No
     np.testing.assert_array_equal(here.view(f"u{here.itemsize}"), there.view(f"u{here.itemsize}"))
 
 
-def test_more_than_2_to_31_elements() -> None:
-    """Offsets beyond 2^31: made, permuted and reduced on the device, looked at in a few places."""
-    rows, columns = 65_539, 32_771
-    assert rows * columns > 2**31
-    made = sc.reshape(sc.arange(rows * columns, dtype=sc.i64) % 251 == 7, (rows, columns))
-    turned = sc.copy(sc.permute_dims(made, (1, 0)))
-    spots = [(0, 7), (columns - 1, rows - 1), (columns // 2, rows - 2), (31_999, 65_530)]
-    parts = [sc.copy(turned[c : c + 1, r : r + 1]) for c, r in spots]
-    profile = profile_of("cuda_permute")
-    found = [bool(x.numpy()[0, 0]) for x in sc.compile(parts, profile).run()]
-    assert found == [(r * columns + c) % 251 == 7 for c, r in spots]
-
-
 def test_edges_of_every_tile() -> None:
     """Extents around the tiles of every method."""
     for itemsize, dtype in ((1, sc.bool_), (2, sc.f16), (4, sc.f32), (8, sc.f64)):

@@ -12,7 +12,7 @@ from op_cases import profile_of
 from tolerance import assert_close
 
 import softcuda as sc
-from softcuda.dtype import DTYPES, DType, bf16, f16, f32, f64, i64
+from softcuda.dtype import DTYPES, DType, f16, f32, f64
 
 Array = np.ndarray[Any, Any]
 
@@ -196,18 +196,6 @@ def test_ops_before_and_behind(dims: tuple[int, int], axes: tuple[int, ...]) -> 
     scale = np.sum(terms, axes, keepdims=True) * 2
     found = executable.run().numpy()
     assert_close(found, right, f32, "sum", k_extent=max(dims), scale=scale)
-
-
-@pytest.mark.parametrize("dtype", [DTYPES["bool"], bf16, i64], ids=str)
-def test_more_than_31_bits(dtype: DType) -> None:
-    """Elements, and offsets, beyond 2^31."""
-    count = 2**31 + 1027
-    ones = sc.full((count,), 1, dtype)
-    assert computed(sc.argmin(sc.concat([ones, sc.full((1,), 0, dtype)]))) == count
-    found = computed(sc.sum(sc.broadcast_to(sc.full((4, 1), 1, i64), (4, 2**20)), 1))
-    assert np.array_equal(found, np.full(4, 2**20))
-    if not dtype.is_float:
-        assert computed(sc.sum(ones)) == count
 
 
 ROWS = [

@@ -101,6 +101,10 @@ class FakeDriver(FakeMemory):
         """Make the n-th call of a function, counted from now, return a result."""
         self._failures.append((name, self._counts[name] + nth, code))
 
+    def forget_failures(self) -> None:
+        """Let every call succeed from now on."""
+        self._failures.clear()
+
     def _call(self, name: str, *arguments: Any) -> int:
         self.calls.append(Call(name, arguments))
         self._counts[name] += 1

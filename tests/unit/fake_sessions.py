@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from fake_driver import FakeDriver, checked
 
 import softcuda as sc
 from softcuda import running
+from softcuda.driver import library
 from softcuda.driver.context import Context
 from softcuda.driver.device import Device, available
 from softcuda.driver.memory import DeviceMemory
@@ -27,6 +29,7 @@ def fake_sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     running.clear_cache()
     for made in checked():
         driver = made.driver()
+        monkeypatch.setattr(library, "DRIVER", driver)
         monkeypatch.setattr(devices, "Device", partial(Device, driver=driver))
         monkeypatch.setattr(devices, "available", partial(available, driver))
         sessions = devices._Sessions()
@@ -34,6 +37,7 @@ def fake_sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
         yield made
         running.clear_cache()
         sessions._by_ordinal.clear()
+        gc.collect()  # what still holds a capsule calls its producer's deleter
         LENT.clear()
         del sessions, driver
 

@@ -16,7 +16,8 @@ from fake_sessions import Theirs, fake_sessions, on_device
 
 import softcuda as sc
 from softcuda import errors
-from softcuda.executor.feeds import conform
+from softcuda.executor.exchange import landed
+from softcuda.executor.feeds import conform, declared
 from softcuda.interop.capsules import taken
 from softcuda.pool.device import DeviceArray
 
@@ -109,12 +110,11 @@ def test_a_strided_leaf_is_fed_in_its_layout(fake: FakeDriver) -> None:
     line = executable.program.graph.lines[executable.program.leaf_lines[0]]
     assert (line.params.device, line.params.strides) == ("cuda", (3, -1))
     array = counting(6).reshape(2, 3)
-    fed = conform(array, line, "leaf")
-    assert isinstance(fed, DeviceArray)
+    fed = landed(conform(array, declared(line, "leaf")), None)
     assert fed.strides == (12, -4)
     assert fed.host().tolist() == array.tolist()
     theirs = Theirs(fake, counting(6), dims=(2, 3), strides=(3, -1), byte_offset=8)
-    shared = conform(theirs, line, "leaf")
+    shared = conform(theirs, declared(line, "leaf"))
     assert isinstance(shared, DeviceArray)
     assert shared.ptr == theirs.memory.ptr + 8
 

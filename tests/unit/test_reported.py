@@ -15,7 +15,8 @@ import pytest
 
 import softcuda as sc
 from softcuda.errors import ArgumentTypeError, FeedError, IndexOutOfRange
-from softcuda.executor.runtime import FIXED_BYTES, Runtime
+from softcuda.executor.inputs import FIXED_BYTES
+from softcuda.executor.runtime import Runtime
 from softcuda.running import clear_cache
 
 # ---- what a cached runtime keeps ----------------------------------------------------------------
@@ -54,7 +55,7 @@ def test_copies_of_small_leaves_are_bounded() -> None:
     leaves = [sc.tensor(np.ones(10_000, np.float32)) for _ in range(20)]
     assert sc.concat(leaves).sum().item() == 200_000
     [made] = [runtime for runtime in runtimes() if id(runtime) not in before]
-    assert 0 < made._fixed_bytes <= FIXED_BYTES
+    assert 0 < made._inputs.fixed_bytes <= FIXED_BYTES
     assert (sc.concat([leaf * 2 for leaf in leaves])).sum().item() == 400_000
 
 

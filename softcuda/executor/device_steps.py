@@ -1,0 +1,222 @@
+"""The CUDA steps and transfers of a program: bound to addresses, told of those that move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from softcuda.backends.steps import Operand, Step
+from softcuda.compiler.program import Program
+from softcuda.driver.context import PrimaryContext
+from softcuda.driver.memory import DeviceMemory
+from softcuda.errors import SoftCudaError
+from softcuda.executor.devices import DeviceSession
+from softcuda.executor.inlets import INLET_BYTES, SharedInlet
+from softcuda.executor.segments import BoundKernel, Segment
+from softcuda.graph.shapes import is_contiguous
+
+__all__ = ["DeviceSteps"]
+
+Call = tuple[Any, tuple[Any, ...]]
+
+_SHARED_READERS = 3  # a copy costs as much as telling two kernels an address
+_MOST_INLETS = 32  # of a segment: each needs a pinned slot of its own until the launch
+
+# What moves from run to run, and where it is counted: an output lent to an earlier value is the
+# same buffer.
+_MOVING: Mapping[str, str] = {
+    "leaf": "leaf",
+    "variable": "variable",
+    "output": "output",
+    "lent": "output",
+}
+
+
+class _Patch(NamedTuple):
+    """An argument of a kernel that points into a value: its field, and how far in [bytes]."""
+
+    field: Any
+    offset_bytes: int
+    bound: BoundKernel
+
+
+class DeviceSteps:
+    """The CUDA steps and transfers of one program, bound to addresses.
+
+    Args:
+        program: the program.
+        session: the device that runs it.
+        window: operand -> host array, for the host side of transfers.
+        address: operand -> device address.
+        scratch: step number -> device address of its scratch.
+
+    Attributes:
+        moved: the kernels and inlets whose addresses are others than their driver graph has, in
+            order.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        session: DeviceSession,
+        window: Callable[[Operand], Any],
+        address: Callable[[Operand], int],
+        scratch: Callable[[int], int],
+    ) -> None:
+        self._program = program
+        self._session = session
+        self._window = window
+        self._address = address
+        self._scratch = scratch
+        self._segment_of: dict[int, Segment] = {}
+        self._first: dict[int, int] = {}
+        self._patches: dict[tuple[str, int], list[_Patch]] = {}
+        self._shared: dict[int, SharedInlet] = {}
+        self._kept: list[DeviceMemory] = []
+        self.moved: dict[BoundKernel | SharedInlet, None] = {}
+        run: list[tuple[int, Step]] = []
+        for number, step in enumerate(program.steps):
+            is_inlet = step.backend_id == "transfer" and self._is_inlet(step)
+            if not is_inlet and (step.backend_id == "transfer" or not program.on_device(step)):
+                self._close(run)
+                run = []
+                continue
+            if is_inlet and sum(s.backend_id == "transfer" for _, s in run) == _MOST_INLETS:
+                self._close(run)
+                run = []
+            run.append((number, step))
+        self._close(run)
+        self._share_inlets()
+
+    def _is_inlet(self, step: Step) -> bool:
+        """Return whether a transfer is part of the driver graph."""
+        nbytes = self._program.graph.lines[step.inputs[0].value].nbytes
+        return step.kernel == "h2d" and 0 < nbytes <= INLET_BYTES
+
+    def _close(self, run: list[tuple[int, Step]]) -> None:
+        if run:
+            segment = Segment(self._session, run)
+            for number, step in run:
+                self._segment_of[number] = segment
+                self._first[number] = run[0][0]
+                for bound in segment.kernels[number]:
+                    self._note_patches(step, bound)
+
+    def _note_patches(self, step: Step, bound: BoundKernel) -> None:
+        """Note which arguments of a kernel point into leaves and outputs."""
+        for field, argument in zip(bound.args.fields, bound.launch.arguments, strict=True):
+            if argument.kind not in ("read", "write") or not isinstance(argument.value, int):
+                continue
+            operand = (step.inputs if argument.kind == "read" else step.outputs)[argument.value]
+            place = self._program.places[operand.value]
+            if place.space in _MOVING:
+                patch = _Patch(field, operand.offset * operand.dtype.itemsize, bound)
+                self._patches.setdefault((_MOVING[place.space], place.at), []).append(patch)
+
+    def _share_inlets(self) -> None:
+        """Give every small input that several kernels read a place of its own."""
+        for position, number in enumerate(self._program.leaf_lines):
+            if number < 0:
+                continue
+            line = self._program.graph.lines[number]
+            patches = self._patches.get(("leaf", position), ())
+            readers = {patch.bound for patch in patches}
+            if line.op.name != "input" or not 0 < line.nbytes <= INLET_BYTES:
+                continue
+            if len(readers) < _SHARED_READERS or not is_contiguous(line.dims, line.params.strides):
+                continue
+            memory = self._session.ledger.memory(line.nbytes)
+            self._kept.append(memory)
+            inlet = SharedInlet(memory.ptr, line.nbytes, f"leaf {position}")
+            self._shared[position] = inlet
+            first = min(n for n, s in self._segment_of.items() if readers & set(s.kernels[n]))
+            self._segment_of[first].shared_inlets.append(inlet)
+
+    @property
+    def is_one_launch(self) -> bool:
+        """Whether the whole program is one segment, so that a run is one launch."""
+        count = len(self._program.steps)
+        return len(self._segment_of) == count and len(set(self._first.values())) == 1
+
+    def move(self, space: str, at: int, ptr: int) -> None:
+        """Let every kernel that reads or writes a leaf or an output use another address.
+
+        Args:
+            space: "leaf", "variable" or "output".
+            at: its position or number there.
+            ptr: the device address of its first byte.
+        """
+        inlet = self._shared.get(at) if space == "leaf" else None
+        if inlet is not None:
+            inlet.point(ptr)
+            self.moved[inlet] = None
+            return
+        for field, offset_bytes, bound in self._patches.get((space, at), ()):
+            field.value = ptr + offset_bytes
+            self.moved[bound] = None
+
+    def apply(self) -> None:
+        """Write the addresses that were moved into the driver graphs, one call a kernel."""
+        for moved in self.moved:
+            if moved.node is not None:
+                moved.node.apply()
+        self.moved.clear()
+
+    @property
+    def primary(self) -> PrimaryContext:
+        """The device's context; it is current in a run."""
+        return self._session.context.primary
+
+    def wait(self) -> None:
+        """Wait for the device; a fault that shows is left to the next call."""
+        with suppress(SoftCudaError):
+            self._session.stream.synchronize()
+
+    def bind(self, number: int) -> list[Call]:
+        """Return the calls of a step; a segment is launched by its first step's."""
+        step = self._program.steps[number]
+        segment = self._segment_of.get(number)
+        if segment is None:
+            return self._bind_transfer(step)
+        inlet = segment.host_inlets.get(number)
+        if inlet is not None:
+            inlet.point(self._window(step.inputs[0]), self._address(step.outputs[0]))
+            return [(segment.run, ())] if self._first[number] == number else []
+        reads = [self._place_of(operand) for operand in step.inputs]
+        writes = [self._address(operand) for operand in step.outputs]
+        scratch = self._scratch(number) if step.scratch_bytes else 0
+        for bound in segment.kernels[number]:
+            bound.point(reads, writes, scratch)
+        return [(segment.run, ())] if self._first[number] == number else []
+
+    def _place_of(self, operand: Operand) -> int:
+        """Return the address that a kernel reads an operand at."""
+        place = self._program.places[operand.value]
+        inlet = self._shared.get(place.at) if place.space == "leaf" else None
+        if inlet is None:
+            return self._address(operand)
+        return inlet.dst + operand.offset * operand.dtype.itemsize
+
+    def forget(self, number: int) -> bool:
+        """Let go of the host array that a node of a driver graph brings, and return True.
+
+        It is bound to another one before it runs. False where the step is no such node.
+        """
+        segment = self._segment_of.get(number)
+        inlet = None if segment is None else segment.host_inlets.get(number)
+        if inlet is None:
+            return False
+        inlet.forget()
+        return True
+
+    def _bind_transfer(self, step: Step) -> list[Call]:
+        source, target = step.inputs[0], step.outputs[0]
+        if step.kernel == "h2d":
+            return [(self._session.upload, (self._window(source), self._address(target)))]
+        if step.kernel == "d2h":
+            return [(self._session.download, (self._address(source), self._window(target)))]
+        nbytes = self._program.graph.lines[source.value].nbytes
+        copy = partial(self._session.copy, self._address(source), self._address(target), nbytes)
+        return [(copy, ())]

@@ -1,0 +1,116 @@
+"""Inlets: small inputs that a node of the driver graph copies to where the kernels read them.
+
+An input of the host goes through a pinned slot, another one each run, so that a run need not wait
+for the one before. An input on the device that several kernels read is copied too: one node is
+told its new address instead of all those kernels. Larger inputs are used in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from softcuda.driver.copies import CopyEnd
+from softcuda.driver.graph import CudaGraph
+from softcuda.driver.graph_nodes import CopyNode, GraphNode
+from softcuda.executor.staging import SLOT_BYTES, Staging
+
+__all__ = ["INLET_BYTES", "HostInlet", "SharedInlet"]
+
+Array = np.ndarray[Any, Any]
+
+INLET_BYTES: Final = SLOT_BYTES  # inputs up to this size are copied
+_NOTHING: Final = np.empty(0, np.uint8)
+
+
+class HostInlet:
+    """A small array of the host on its way to the device.
+
+    Args:
+        staging: the pinned slots of the device.
+        nbytes: its size [bytes], 1 to INLET_BYTES.
+        label: what messages call it.
+
+    Attributes:
+        node: its node, once the driver graph is made.
+    """
+
+    __slots__ = ("_source", "_staging", "dst", "label", "nbytes", "node")
+
+    def __init__(self, staging: Staging, nbytes: int, label: str) -> None:
+        self._staging = staging
+        self._source: Array = _NOTHING
+        self.node: CopyNode | None = None
+        self.nbytes = nbytes
+        self.label = label
+        self.dst = 0
+
+    def point(self, source: Array, dst: int) -> None:
+        """Copy from another array, to another device address, from the next run on."""
+        self._source = source.reshape(-1).view(np.uint8) if source.flags.c_contiguous else source
+        self.dst = dst
+        if self.node is not None:
+            self.node.params.dstDevice = dst
+
+    def forget(self) -> None:
+        """Let go of the array; `point` names another one before the next run."""
+        self._source = _NOTHING
+
+    def add_to(self, graph: CudaGraph, after: tuple[GraphNode, ...]) -> CopyNode:
+        """Return its new node of a driver graph."""
+        src = CopyEnd(self._staging.slot().ptr, is_host=True)
+        self.node = graph.add_copy(
+            CopyEnd(self.dst), src, self.nbytes, after=after, label=self.label
+        )
+        return self.node
+
+    def fill(self) -> None:
+        """Bring the values into a pinned slot and point the node there; a launch follows.
+
+        The caller holds the session's lock until the launch, so that the slot stays its own.
+        """
+        slot = self._staging.slot()
+        source, room = self._source, slot.memory[: self.nbytes]
+        if source.dtype != np.uint8 or source.ndim != 1:  # strided, so it has its own shape still
+            room = room.view(source.dtype).reshape(source.shape)
+        room[...] = source
+        node = self.node
+        if node is not None:
+            node.params.srcHost = slot.ptr
+            node.apply()
+
+
+class SharedInlet:
+    """A small device array that several kernels read: they read a copy in a place of its own.
+
+    Args:
+        dst: the address of that place.
+        nbytes: its size [bytes].
+        label: what messages call it.
+
+    Attributes:
+        node: its node, once the driver graph is made.
+    """
+
+    __slots__ = ("_src", "dst", "label", "nbytes", "node")
+
+    def __init__(self, dst: int, nbytes: int, label: str) -> None:
+        self._src = 0
+        self.dst = dst
+        self.nbytes = nbytes
+        self.label = label
+        self.node: CopyNode | None = None
+
+    def point(self, src: int) -> None:
+        """Copy from another address, from the next run on; `node.apply()` follows."""
+        self._src = src
+        if self.node is not None:
+            self.node.params.srcDevice = src
+
+    def add_to(self, graph: CudaGraph, after: tuple[GraphNode, ...]) -> CopyNode:
+        """Return its new node of a driver graph."""
+        self.node = graph.add_copy(
+            CopyEnd(self.dst), CopyEnd(self._src), self.nbytes, after=after, label=self.label
+        )
+        return self.node

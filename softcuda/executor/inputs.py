@@ -1,0 +1,159 @@
+"""What the leaves of a program are bound to, from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softcuda.compiler.program import Program
+from softcuda.executor.calls import StepCalls
+from softcuda.executor.memory import ProgramMemory
+from softcuda.executor.on_demand import land
+from softcuda.pool.buffers import aligned_empty
+
+if TYPE_CHECKING:
+    from softcuda.executor.device_steps import DeviceSteps
+    from softcuda.pool.device import DeviceArray
+
+__all__ = ["FIXED_BYTES", "SMALL_BYTES", "Inputs"]
+
+Array = np.ndarray[Any, Any]
+
+SMALL_BYTES = 65536  # host arrays up to this size are copied into fixed slots ..
+FIXED_BYTES = 262144  # .. as long as all slots of a runtime stay below this
+
+
+class Inputs:
+    """The leaves of a program: the array of each, and what depends on it.
+
+    A step of the host is bound again when a leaf that it reads is another array. A kernel is told
+    the new address of a leaf, where it is another one.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        memory: ProgramMemory,
+        calls: StepCalls,
+        device: DeviceSteps | None,
+    ) -> None:
+        self._memory = memory
+        self._calls = calls
+        self._device = device
+        self._updated = program.updated
+        self._steps = calls.touching(("leaf", "variable"), len(memory.leaves))
+        self._pointers: list[int | None] = [None] * len(memory.leaves)
+        self._targets: list[int | None] = [None] * len(memory.leaves)
+        lines = program.graph.lines
+        self._is_on_device = [
+            number >= 0 and lines[number].params.device == "cuda" for number in program.leaf_lines
+        ]
+        self._fixed: dict[int, Array] = {}
+        self._landings: dict[int, DeviceArray] = {}
+        self.fixed_bytes = 0
+
+    def take(
+        self,
+        leaves: Sequence[Any],
+        variables: Sequence[Any] | Mapping[int, Any],
+        transient: Collection[int],
+    ) -> list[int]:
+        """Note the arrays of this run; return the positions to forget after it.
+
+        Args:
+            leaves: the array of each leaf, by position.
+            variables: the buffers that updates write, by position among the leaves.
+            transient: positions whose arrays are not kept after the run; a set or a dict.
+        """
+        bound = self._memory.leaves
+        if self._updated:
+            self._take_variables(variables)
+        forget: list[int] = []
+        for position, array in enumerate(leaves):
+            if array is bound[position]:
+                continue
+            if isinstance(array, np.ndarray):
+                kept = self._copied(position, array, position in transient)
+                if kept is None:
+                    kept = array
+                    if position in transient:
+                        forget.append(position)
+                elif kept is bound[position]:
+                    continue
+            else:
+                kept = array
+                if position in transient:
+                    forget.append(position)
+            self._bind(position, kept)
+        return forget
+
+    def _bind(self, position: int, array: Array | DeviceArray) -> None:
+        """Let the steps that read a leaf read another array."""
+        self._memory.leaves[position] = array
+        if not isinstance(array, np.ndarray):
+            if array.ptr == self._pointers[position]:
+                return
+            self._pointers[position] = array.ptr
+            if self._device is not None:
+                self._device.move("leaf", position, array.ptr)
+        self._calls.spoil(self._steps[position])
+
+    def _copied(self, position: int, array: Array, is_passing: bool) -> Array | DeviceArray | None:
+        """Return the memory that a host array is copied to, None where it is used in place."""
+        if self._is_on_device[position]:
+            return self._landed(position, array)
+        fixed = self._fixed_slot(position, array) if is_passing else None
+        if fixed is not None:
+            fixed[...] = array
+        return fixed
+
+    def _take_variables(self, variables: Sequence[Any] | Mapping[int, Any]) -> None:
+        held = self._memory.variables
+        for position in self._updated:
+            array = held[position] = variables[position]
+            if self._device is None or isinstance(array, np.ndarray):
+                continue
+            if array.ptr != self._targets[position]:
+                self._targets[position] = array.ptr
+                self._device.move("variable", position, array.ptr)
+
+    def _fixed_slot(self, position: int, array: Array) -> Array | None:
+        """Return the memory that a small leaf is copied into, None where it gets none."""
+        if array.nbytes > SMALL_BYTES or not array.flags.c_contiguous:
+            return None
+        fixed = self._fixed.get(position)
+        if fixed is None and self.fixed_bytes + array.nbytes <= FIXED_BYTES:
+            fixed = self._fixed[position] = aligned_empty(array.shape, array.dtype)
+            self.fixed_bytes += array.nbytes
+        return fixed
+
+    def _landed(self, position: int, array: Array) -> DeviceArray:
+        """Return a leaf's buffer on the device, with the values of a host array.
+
+        They are copied in the order of the stream, so the runs before still read theirs.
+        """
+        landing = self._landings[position] = land(array, self._landings.get(position))
+        return landing
+
+    def forget(self, positions: Sequence[int]) -> None:
+        """Drop every reference to the arrays of transient leaves.
+
+        Kernels keep the address: the next run compares it with that of its own array first.
+        """
+        for position in positions:
+            if isinstance(self._memory.leaves[position], np.ndarray):
+                self._calls.drop(self._steps[position])
+            self._memory.leaves[position] = None
+
+    def release(self) -> None:
+        """Give back the device memory that host arrays were copied to."""
+        self._landings.clear()
+
+    def reset(self) -> None:
+        """Forget every array and every address."""
+        count = len(self._memory.leaves)
+        self._memory.leaves[:] = [None] * count
+        self._pointers = [None] * count
+        self._targets = [None] * count

@@ -1,0 +1,50 @@
+"""A profile of a CUDA device is compared with the device that is there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_driver import FakeDriver
+from fake_kernels import fake_kernels, kernel_profile
+
+import softcuda as sc
+from softcuda.errors import SoftCudaWarning
+from softcuda.executor.on_demand import cuda_facts
+from softcuda.profile.machine import device_hash
+from softcuda.profile.writer import render
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    yield from fake_kernels(monkeypatch)
+
+
+def written(folder: Path, **other: str) -> Path:
+    """Return a profile of the device at hand, in which some facts are others."""
+    facts = cuda_facts()._replace(**other)
+    made = kernel_profile()
+    meta = {**made.meta, "device_hash": device_hash(facts)}
+    path = folder / "here.soft"
+    text = render(replace(made, device=facts, meta=meta))
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_profile_of_the_device_says_nothing(fake: FakeDriver, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sc.compile(-sc.input((3,), name="x"), path)
+
+
+def test_a_profile_of_another_device_says_so_once(fake: FakeDriver, tmp_path: Path) -> None:
+    path = written(tmp_path, vram_mb="8192", driver="12.4")
+    with pytest.warns(SoftCudaWarning, match=r"vram_mb is '8192'.*driver is '12\.4'.*soft_init"):
+        sc.compile(-sc.input((3,), name="x"), path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sc.compile(-sc.input((3,), name="x"), path)
