@@ -61,9 +61,9 @@ def tolerance(dtype: str, summed: int = 1, steps: int = 1) -> float:
     """Return the relative error [in the norm] up to which a result counts as correct.
 
     Args:
-        dtype: "f32" or "f64".
+        dtype: "bf16", "f32" or "f64".
         summed: addends of the longest sum; rounding errors of a blocked sum add like a walk.
         steps: operations one after the other.
     """
-    epsilon = {"f32": 2.0**-23, "f64": 2.0**-52}[dtype]
+    epsilon = {"bf16": 2.0**-7, "f32": 2.0**-23, "f64": 2.0**-52}[dtype]
     return 4.0 * epsilon * math.sqrt(summed) * max(1.0, math.sqrt(steps))

@@ -3,12 +3,14 @@
 #
 #     benchmarks/gpu_session.sh [STEP ...]
 #
-# STEP: tests memcheck racecheck initcheck launch elementwise reduce permute gemm; all by default.
+# STEP: tests memcheck racecheck initcheck launch elementwise reduce permute gemm
+#      contraction; all by default.
 # OUT: folder that receives summary.txt and session.tar.gz (logs, results, README.md of benchmarks);
 #      default build/gpu_session.
 # BUDGET_S: seconds for everything, 540 by default. A step has a limit of its own, below.
 # SANITIZE_K: pytest -k expression of the sanitizer runs; by default one dtype of what has many.
 #      Every tool runs once for each file of tests, all side by side.
+# SANITIZE_S: seconds for each sanitizer, 130 by default.
 # PYTHON: the interpreter, python3 by default. WORKERS: processes of the tests, 8 by default.
 
 set -u
@@ -17,6 +19,7 @@ OUT=${OUT:-build/gpu_session}
 BUDGET_S=${BUDGET_S:-540}
 PYTHON=${PYTHON:-python3}
 WORKERS=${WORKERS:-8}
+SANITIZE_S=${SANITIZE_S:-130}
 SANITIZE_K=${SANITIZE_K:-"f32 or every_backend or one_by_one or sixteen or strides"}
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
@@ -24,7 +27,7 @@ LOGS=$(mktemp -d)
 END=$((SECONDS + BUDGET_S - 5))
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 STEPS=("$@")
-[ ${#STEPS[@]} -gt 0 ] || STEPS=(tests memcheck racecheck initcheck launch elementwise reduce permute gemm)
+[ ${#STEPS[@]} -gt 0 ] || STEPS=(tests memcheck racecheck initcheck launch elementwise reduce permute gemm contraction)
 
 pack() {
     mkdir -p "$LOGS/results"
@@ -88,7 +91,7 @@ for tool in memcheck racecheck initcheck; do
         [ "$tool" != memcheck ] || extra=(--leak-check no --report-api-errors no) # the driver is asked of addresses it does not know
         for file in $(grep -l 'mark\.sanitize' tests/gpu/test_*.py); do
             part=$(basename "$file" .py)
-            step "$number" "$tool-${part#test_}" 130 compute-sanitizer --tool "$tool" "${extra[@]}" \
+            step "$number" "$tool-${part#test_}" "$SANITIZE_S" compute-sanitizer --tool "$tool" "${extra[@]}" \
                 --error-exitcode 9 --print-limit 20 \
                 "$PYTHON" -m pytest -q -p no:cacheprovider -p no:benchmark --require-gpu "$file" \
                 -m "sanitize and not slow" -k "$SANITIZE_K" --tb=short &
@@ -99,7 +102,7 @@ done
 wait
 pack
 
-for suite in launch:85 elementwise:75 reduce:60 permute:55 gemm:45; do
+for suite in launch:85 elementwise:75 reduce:75 permute:75 gemm:75 contraction:90; do
     if wants "${suite%%:*}"; then
         step "$number" "${suite%%:*}" "${suite##*:}" "$PYTHON" -m benchmarks "${suite%%:*}"
         pack

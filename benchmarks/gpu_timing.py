@@ -183,7 +183,11 @@ def torch_peer(bench: Bench, work: Callable[[Any], Callable[[], Any]]) -> Contes
     def entered() -> Any:
         return torch.cuda.stream(torch.cuda.ExternalStream(gpu.on.stream.handle))
 
-    return _peer("PyTorch", gpu, entered, lambda: work(torch), lambda out: out.cpu().numpy())
+    def to_host(out: Any) -> Array:
+        found: Array = (out.float() if out.dtype == torch.bfloat16 else out).cpu().numpy()
+        return found
+
+    return _peer("PyTorch", gpu, entered, lambda: work(torch), to_host)
 
 
 def cupy_peer(bench: Bench, work: Callable[[Any], Callable[[], Any]]) -> Contestant:

@@ -25,6 +25,7 @@ from benchmarks.gpu_timing import (
 from benchmarks.results import Check, Row, at_least
 from benchmarks.timing import OURS
 from softcuda import running
+from softcuda.dtype import bf16
 from softcuda.executor.executable import Executable
 
 __all__ = ["PROFILE", "DeviceCase", "on_device", "random_array", "run_device_case"]
@@ -95,9 +96,7 @@ def run_device_case(bench: Bench, group: str, name: str, case: DeviceCase) -> Ro
         contestants.append(
             torch_peer(
                 bench,
-                lambda torch: to_torch(
-                    torch, *(torch.from_numpy(a).to("cuda") for a in case.arrays)
-                ),
+                lambda torch: to_torch(torch, *(_of_torch(torch, a) for a in case.arrays)),
             )
         )
     if to_cupy is not None:
@@ -125,6 +124,13 @@ def run_device_case(bench: Bench, group: str, name: str, case: DeviceCase) -> Ro
     if row.timings[0].name == OURS and row.timings[0].us is not None:
         row.facts["run and wait [us]"] = _wall_us(gpu, executable)
     return row
+
+
+def _of_torch(torch: Any, array: Array) -> Any:
+    """Return an array as PyTorch's tensor on the device; its NumPy side knows no bf16."""
+    if array.dtype == bf16.numpy:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to("cuda")
+    return torch.from_numpy(array).to("cuda")
 
 
 def _wall_us(gpu: Gpu, executable: Executable) -> float:

@@ -1,9 +1,10 @@
-"""The suite reduce: sums, softmax and layer norm against the copy rate of the device."""
+"""The suite reduce: reductions, running sums, softmax and layer norm against the copy rate."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,33 +13,114 @@ from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
 from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
 from benchmarks.results import Row
+from softcuda.dtype import DType, bf16, f32
 
 __all__ = ["CASES"]
 
 Array = np.ndarray[Any, Any]
+Axes = tuple[int, ...]
 
-SUMS = "Sums, f32 (floor: bytes read over the copy rate)"
-ROWS = "Rows, f32 (floor: bytes read and written over the copy rate)"
-SUM_SHAPES = ((8192, 8192), (1 << 20, 64))
-ROW_SHAPES = ((8192, 8192), (65536, 128))
-AXES: tuple[tuple[str, int | None], ...] = (("all", None), ("inner", 1), ("outer", 0))
+SUMS = "Reductions (floor: bytes read and written over the copy rate)"
+ROWS = "Rows (floor: bytes read and written over the copy rate)"
+
+# What to reach: 3.9e12 bytes/s read, of short rows and few columns 3.6e12, where a copy takes
+# 4.25e12 read and written.
+_REACHED, _SHORT_REACHED, _ROWS_REACHED = 3.9 / 4.25, 3.6 / 4.25, 0.85
+_SQUARE = (8192, 8192)
+_SHORT = ((1 << 20, 64), (1 << 22, 16))
 
 
-def _sum(shape: tuple[int, ...], name: str, axis: int | None, bench: Bench) -> Row:
-    array = random_array(1, *shape, low=0.0)
-    reference = np.asarray(array.sum(axis=axis, dtype=np.float64))
+class Reduction(NamedTuple):
+    """A reduction by softcuda, by PyTorch and in f64.
 
-    def torch_sum(torch: Any, x: Any) -> Any:
-        return (lambda: torch.sum(x)) if axis is None else (lambda: torch.sum(x, dim=axis))
+    Attributes:
+        ours: tensor, axes -> tensor.
+        torch: torch, tensor, axes -> tensor.
+        right: array, axes -> f64.
+        summed: addends of a sum in f32; 0 where the result is exact.
+    """
 
+    ours: Callable[[Any, Axes], Any]
+    torch: Callable[[Any, Any, Axes], Any]
+    right: Callable[[Array, Axes], Any]
+    summed: int
+
+
+def _sum64(x: Array, axes: Axes) -> Any:
+    return np.sum(x, axes, dtype=np.float64)
+
+
+def _var64(x: Array, axes: Axes) -> Any:
+    wide = x.astype(np.float64)
+    wide -= wide.mean(axes, keepdims=True)
+    return np.square(wide, out=wide).mean(axes)
+
+
+REDUCTIONS = {
+    "sum": Reduction(sc.sum, lambda torch, x, axes: torch.sum(x, axes), _sum64, 64),
+    "amax": Reduction(sc.max, lambda torch, x, axes: torch.amax(x, axes), np.max, 0),
+    "argmax": Reduction(
+        lambda x, axes: sc.argmax(x, axes[0]),
+        lambda torch, x, axes: torch.argmax(x, axes[0]),
+        lambda x, axes: np.argmax(x, axes[0]),
+        0,
+    ),
+    "var": Reduction(sc.var, lambda torch, x, axes: torch.var(x, axes, correction=0), _var64, 1024),
+    "norm": Reduction(
+        lambda x, axes: sc.norm(x, 2, axes),
+        lambda torch, x, axes: torch.linalg.vector_norm(x, 2, axes),
+        lambda x, axes: np.sqrt(_sum64(np.square(x, dtype=np.float64), axes)),
+        64,
+    ),
+    "logsumexp": Reduction(
+        sc.logsumexp,
+        lambda torch, x, axes: torch.logsumexp(x, axes),
+        lambda x, axes: np.log(_sum64(np.exp(x, dtype=np.float64), axes)),
+        64,
+    ),
+    "cumsum": Reduction(
+        lambda x, axes: sc.cumsum(x, axes[0]),
+        lambda torch, x, axes: torch.cumsum(x, axes[0]),
+        lambda x, axes: np.cumsum(x, axes[0], dtype=np.float64),
+        64,
+    ),
+}
+FIGURES: tuple[tuple[str, DType, Axes, Axes], ...] = (
+    ("sum", f32, (1 << 26,), (0,)),
+    ("sum", f32, _SQUARE, (0,)),
+    ("sum", f32, _SQUARE, (1,)),
+    ("sum", f32, (256, 256, 1024), (1,)),
+    ("sum", f32, (256, 256, 1024), (0, 2)),
+    ("sum", f32, (64, 1 << 20), (0,)),
+    ("sum", f32, (1 << 20, 64), (1,)),
+    ("sum", f32, (1 << 22, 16), (0,)),
+    ("sum", f32, (1 << 22, 16), (1,)),
+    ("sum", f32, (8191, 8191), (1,)),
+    ("sum", bf16, _SQUARE, (0,)),
+    ("sum", bf16, _SQUARE, (1,)),
+    ("amax", f32, _SQUARE, (0,)),
+    ("amax", f32, _SQUARE, (1,)),
+    *((name, f32, _SQUARE, (axis,)) for name in ("argmax", "var", "cumsum") for axis in (0, 1)),
+    ("norm", f32, _SQUARE, (1,)),
+    ("logsumexp", f32, _SQUARE, (1,)),
+)
+ROW_SHAPES = (_SQUARE, (65536, 128))
+
+
+def _reduction(op: str, dtype: DType, shape: Axes, axes: Axes, name: str, bench: Bench) -> Row:
+    made = REDUCTIONS[op]
+    array = random_array(1, *shape, low=0.0).astype(dtype.numpy)
+    reference = np.asarray(made.right(array, axes), np.float64)
+    itemsize = 8 if op == "argmax" else dtype.itemsize
+    reached = _SHORT_REACHED if shape in _SHORT else _REACHED
     case = DeviceCase(
         [array],
-        lambda x: sc.sum(x, axis=axis),
+        lambda x: made.ours(x, axes),
         reference,
-        tolerance("f32", summed=64),
-        array.nbytes + 4 * reference.size,
-        torch=torch_sum,
-        cupy=lambda cupy, x: lambda: cupy.sum(x, axis=axis),
+        tolerance(dtype.name, summed=made.summed) if made.summed else 0.0,
+        array.nbytes + itemsize * reference.size,
+        torch=lambda torch, x: lambda: made.torch(torch, x, axes),
+        least=reached if op in ("sum", "amax") and dtype is f32 else 0.0,
     )
     return run_device_case(bench, SUMS, name, case)
 
@@ -51,57 +133,58 @@ def _softmax64(x: Array) -> Array:
     return made
 
 
-def _softmax(shape: tuple[int, ...], name: str, bench: Bench) -> Row:
-    array = random_array(2, *shape)
+def _softmax(shape: Axes, dtype: DType, name: str, bench: Bench) -> Row:
+    array = random_array(2, *shape).astype(dtype.numpy)
     case = DeviceCase(
         [array],
         sc.softmax,
         _softmax64(array),
-        tolerance("f32", summed=16),
+        tolerance(dtype.name, summed=16),
         2 * array.nbytes,
         torch=lambda torch, x: lambda: torch.softmax(x, dim=1),
+        least=_ROWS_REACHED,
     )
     return run_device_case(bench, ROWS, name, case)
 
 
-def _layer_norm(shape: tuple[int, ...], name: str, bench: Bench) -> Row:
-    x = random_array(3, *shape)
-    weight, bias = random_array(4, shape[1], low=0.5), random_array(5, shape[1])
+def _layer_norm(shape: Axes, dtype: DType, name: str, bench: Bench) -> Row:
+    x = random_array(3, *shape).astype(dtype.numpy)
+    weight = random_array(4, shape[1], low=0.5).astype(dtype.numpy)
+    bias = random_array(5, shape[1]).astype(dtype.numpy)
     right = x.astype(np.float64)
     right -= right.mean(axis=1, keepdims=True)
     right /= np.sqrt(np.square(right).mean(axis=1, keepdims=True) + 1e-5)
-    right *= weight
-    right += bias
+    right *= weight.astype(np.float64)
+    right += bias.astype(np.float64)
     case = DeviceCase(
         [x, weight, bias],
         sc.layer_norm,
         right,
-        tolerance("f32", summed=16),
+        tolerance(dtype.name, summed=16),
         2 * x.nbytes + weight.nbytes + bias.nbytes,
         torch=lambda torch, x, w, b: (
             lambda: torch.nn.functional.layer_norm(x, (shape[1],), w, b, 1e-5)
         ),
+        least=_ROWS_REACHED,
     )
     return run_device_case(bench, ROWS, name, case)
 
 
-def _text(shape: tuple[int, ...]) -> str:
+def _text(shape: Axes) -> str:
     return "x".join(map(str, shape))
 
 
-CASES = (
-    *(
-        Case(
-            SUMS,
-            f"sum {_text(shape)}, {which}",
-            partial(_sum, shape, f"sum {_text(shape)}, {which}", axis),
-        )
-        for shape in SUM_SHAPES
-        for which, axis in AXES
-    ),
-    *(
-        Case(ROWS, f"{label} {_text(shape)}", partial(measure, shape, f"{label} {_text(shape)}"))
-        for label, measure in (("softmax", _softmax), ("layer_norm", _layer_norm))
-        for shape in ROW_SHAPES
-    ),
-)
+def _cases() -> list[Case]:
+    made = []
+    for op, dtype, shape, axes in FIGURES:
+        name = f"{op} {dtype} {_text(shape)} ax{''.join(map(str, axes))}"
+        made.append(Case(SUMS, name, partial(_reduction, op, dtype, shape, axes, name)))
+    for label, measure in (("softmax", _softmax), ("layer_norm", _layer_norm)):
+        for dtype in (f32, bf16):
+            for shape in ROW_SHAPES:
+                name = f"{label} {dtype} {_text(shape)}"
+                made.append(Case(ROWS, name, partial(measure, shape, dtype, name)))
+    return made
+
+
+CASES = tuple(_cases())

@@ -40,8 +40,11 @@ from softcuda.knobs import thread_count  # noqa: E402
 
 __all__ = ["GPU_SUITES", "SUITES", "main", "suite_cases"]
 
-GPU_SUITES = ("launch", "elementwise", "reduce", "permute", "gemm")
-SUITES = ("cpu", *GPU_SUITES)
+GPU_SUITES = (
+    *("launch", "elementwise", "reduce", "permute", "gemm", "contraction"),
+    "placement",
+)
+SUITES = ("cpu", "cpu_contraction", *GPU_SUITES)
 NO_GPU = 2  # exit status of a GPU suite on a machine without one
 
 # What may go wrong in a case, here or in a peer; the others go on.
@@ -124,6 +127,8 @@ def _run(suite: str, only: str | None, bench: Bench) -> int:
             continue
         rows.append(row)
         print(f"{_line(row)}  [{time.perf_counter() - started:.1f} s]", flush=True)
+    module = importlib.import_module(f"benchmarks.{suite}")
+    rows.extend(getattr(module, "summary", _no_summary)(rows))
     section = suite_tables(suite, bench.machine, bench.rates, rows)
     print(f"\n{section}\n{time.perf_counter() - begin:.0f} s, {failed} cases failed")
     if not only:
@@ -135,6 +140,11 @@ def _run(suite: str, only: str | None, bench: Bench) -> int:
         text = readme.read_text(encoding="utf-8")
         write_text(readme, replace_between_markers(text, suite, section))
     return 1 if failed else 0
+
+
+def _no_summary(rows: Sequence[Row]) -> list[Row]:
+    """Return no rows: what a suite without a `summary` of its own adds."""
+    return []
 
 
 def _line(row: Row) -> str:

@@ -3,29 +3,27 @@
 //   out[i] = Chain(in0[i], in1[i], ...)       Chain is generated: chain.cuh, over ops.cuh
 //
 //   elementwise_dense     operands Dense or Single: vectors of WIDTH, no division
-//   elementwise_strided   any operands, RANK fused axes, counted in vectors of WIDTH along the
-//                         innermost; Row operands by vectors, Level by one value a vector
+//   elementwise_strided   any operands, RANK fused axes; the dense ones and the result by vectors of
+//                         WIDTH, Row ones too, Level by one value a vector, Strided lane by lane
 //   dtypes: all, mixed at will; every architecture
 //
-// Launch: 256 threads a block, a tile of 256 * WIDTH * UNROLL elements a block, grid-stride.
+// Launch: THREADS threads a block, a tile of THREADS * WIDTH * UNROLL elements, grid-stride.
 // Every thread loads UNROLL vectors of each operand before it uses the first.
 // Shared memory: none.
 // Limits: any count and any alignment: where an address is not a multiple of its vector, lanes
-// are moved one by one, the same for all threads. Operands of type Strided need WIDTH 1. `status`
-// may be null; see `report` of ops.cuh. `out` overlaps no operand.
+// are moved one by one, the same for all threads. Where WRAPS, the innermost axis has at least WIDTH
+// elements. `status` may be null; see `report` of report.cuh. `out` overlaps no operand.
 #include "chain.cuh"
 #include "operands.cuh"
 #include "strided.cuh"
 
-constexpr i32 THREADS = 256;
-
 // ---- dense --------------------------------------------------------------------------------------
 
-template <typename CHAIN, typename NUMBERS, typename... OPERANDS>
+template <typename CHAIN, i32 THREADS, typename NUMBERS, typename... OPERANDS>
 struct DenseLoop;
 
-template <typename CHAIN, i32... K, typename... OPERANDS>
-struct DenseLoop<CHAIN, Numbers<K...>, OPERANDS...> {
+template <typename CHAIN, i32 THREADS, i32... K, typename... OPERANDS>
+struct DenseLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
     using Result = typename CHAIN::Result;
 
     // UNROLL vectors a thread; where IS_WHOLE is false, nothing at `limit` or beyond is touched.
@@ -50,7 +48,7 @@ struct DenseLoop<CHAIN, Numbers<K...>, OPERANDS...> {
             for (i32 lane = 0; lane < WIDTH; ++lane) {
                 made.lanes[lane] = CHAIN::apply(get<K>(readers).at(u, lane)..., status);
             }
-            if (IS_WHOLE || place[u] < limit) store(out + place[u], made);
+            if (IS_WHOLE || place[u] < limit) stored(out + place[u], made);
         }
     }
 
@@ -88,13 +86,13 @@ struct DenseLoop<CHAIN, Numbers<K...>, OPERANDS...> {
     }
 };
 
-template <typename CHAIN, i32 WIDTH, i32 UNROLL, typename... OPERANDS>
+template <typename CHAIN, i32 WIDTH, i32 UNROLL, i32 THREADS, typename... OPERANDS>
 __global__ void __launch_bounds__(THREADS)
     elementwise_dense(typename CHAIN::Result* __restrict__ out, i64 count, i64* __restrict__ status,
                       const typename OPERANDS::type* __restrict__... in) {
     static_assert(sizeof...(OPERANDS) == CHAIN::COUNT, "one layout an operand of the chain");
     static_assert((... && !has_strides<OPERANDS>), "operands are Dense or Single");
-    using Loop = DenseLoop<CHAIN, count_to<CHAIN::COUNT>, OPERANDS...>;
+    using Loop = DenseLoop<CHAIN, THREADS, count_to<CHAIN::COUNT>, OPERANDS...>;
     Loop::template run<WIDTH, UNROLL>(out, count, status, in...);
 }
 
@@ -112,40 +110,75 @@ constexpr i32 strided_before(i32 count) {
 template <i32 RANK, typename INDEX, typename... OPERANDS>
 using axes_of = Axes<RANK, strided_before<OPERANDS...>(sizeof...(OPERANDS)), INDEX>;
 
-template <typename CHAIN, typename NUMBERS, typename... OPERANDS>
+// A vector of the loop: its first element, how many of its lanes there are, where operands with
+// strides lie for it; lanes from `left` on are those of the next row of the innermost axis.
+template <i32 COUNT, typename INDEX>
+struct Spot {
+    INDEX start;
+    i32 lanes;
+    i32 left;
+    Offsets<COUNT, INDEX> here;
+    Offsets<COUNT, INDEX> next;
+};
+
+template <typename CHAIN, i32 THREADS, typename NUMBERS, typename... OPERANDS>
 struct StridedLoop;
 
-template <typename CHAIN, i32... K, typename... OPERANDS>
-struct StridedLoop<CHAIN, Numbers<K...>, OPERANDS...> {
+template <typename CHAIN, i32 THREADS, i32... K, typename... OPERANDS>
+struct StridedLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
     using Result = typename CHAIN::Result;
     static constexpr i32 STRIDED = strided_before<OPERANDS...>(sizeof...(OPERANDS));
 
-    // The offset of vector `index` in operand number NUMBER.
-    template <typename OPERAND, i32 NUMBER, i32 WIDTH, typename INDEX>
-    static __device__ __forceinline__ i64 offset(INDEX index,
-                                                 const Offsets<STRIDED, INDEX>& offsets) {
-        if constexpr (has_strides<OPERAND>) {
-            return offsets.at[strided_before<OPERANDS...>(NUMBER)];
-        } else {
-            return OPERAND::LIES == Lies::SINGLE ? 0 : static_cast<i64>(index) * WIDTH;
+    // The vector that begins at element `start`.
+    template <i32 WIDTH, bool WRAPS, i32 RANK, typename INDEX>
+    static __device__ __forceinline__ Spot<STRIDED, INDEX> spot_at(
+        INDEX start, INDEX count, const Axes<RANK, STRIDED, INDEX>& axes) {
+        Spot<STRIDED, INDEX> spot{start, WIDTH, WIDTH, axes.offsets(start), {}};
+        if constexpr (WRAPS) {
+            const INDEX left = static_cast<INDEX>(axes.extents[0].divisor) - spot.here.inner;
+            if (left < WIDTH) {
+                spot.left = static_cast<i32>(left);
+                spot.next = axes.offsets(start + left);
+            }
+            if (count - start < WIDTH) spot.lanes = static_cast<i32>(count - start);
+        }
+        return spot;
+    }
+
+    // Lanes that are not there are those of the loop's first element.
+    template <typename OPERAND, i32 NUMBER, i32 WIDTH, i32 UNROLL, bool WRAPS, i32 RANK,
+              typename INDEX>
+    static __device__ __forceinline__ void fetch(Reader<OPERAND, WIDTH, UNROLL>& reader, i32 u,
+                                                 const typename OPERAND::type* in,
+                                                 const Spot<STRIDED, INDEX>& spot, bool aligned,
+                                                 const Axes<RANK, STRIDED, INDEX>& axes) {
+        constexpr i32 SIDE = has_strides<OPERAND> ? strided_before<OPERANDS...>(NUMBER) : 0;
+        if constexpr (OPERAND::LIES == Lies::DENSE) {
+            const auto* const from = in + spot.start;
+            if (aligned && spot.lanes == WIDTH) {
+                reader.template fetch<true>(u, from);
+            } else {
+                reader.fetch_lanes(u, [&](i32 lane) { return lane < spot.lanes ? from + lane : in; });
+            }
+        } else if constexpr (OPERAND::LIES == Lies::ROW || OPERAND::LIES == Lies::LEVEL) {
+            const auto* const from = in + spot.here.at[SIDE];
+            if (aligned) {
+                reader.template fetch<true>(u, from);
+            } else {
+                reader.template fetch<false>(u, from);
+            }
+        } else if constexpr (OPERAND::LIES == Lies::STRIDED) {
+            const INDEX step = axes.strides[SIDE][0];
+            reader.fetch_lanes(u, [&](i32 lane) {
+                if (!WRAPS) return in + (spot.here.at[SIDE] + lane * step);
+                if (lane >= spot.lanes) return in;
+                if (lane < spot.left) return in + (spot.here.at[SIDE] + lane * step);
+                return in + (spot.next.at[SIDE] + (lane - spot.left) * step);
+            });
         }
     }
 
-    template <i32 RANK, i32 WIDTH, i32 UNROLL, bool IS_ALIGNED, typename INDEX, typename READERS>
-    static __device__ __forceinline__ void fetch(READERS& readers, INDEX first, INDEX count,
-                                                 const Axes<RANK, STRIDED, INDEX>& axes,
-                                                 const typename OPERANDS::type*... in) {
-#pragma unroll
-        for (i32 u = 0; u < UNROLL; ++u) {
-            const INDEX index = first + u * THREADS < count ? first + u * THREADS : 0;
-            const auto offsets = axes.offsets(index);
-            (get<K>(readers).template fetch<IS_ALIGNED>(
-                 u, in + offset<OPERANDS, K, WIDTH>(index, offsets)),
-             ...);
-        }
-    }
-
-    template <i32 RANK, i32 WIDTH, i32 UNROLL, typename INDEX>
+    template <i32 RANK, i32 WIDTH, i32 UNROLL, bool WRAPS, typename INDEX>
     static __device__ __forceinline__ void run(Result* out, INDEX count,
                                                const Axes<RANK, STRIDED, INDEX>& axes, i64* status,
                                                const typename OPERANDS::type*... in) {
@@ -153,52 +186,60 @@ struct StridedLoop<CHAIN, Numbers<K...>, OPERANDS...> {
         const bool aligned = is_aligned<WIDTH>(out) && (... && is_vector<OPERANDS, WIDTH>(in));
         Tuple<Reader<OPERANDS, WIDTH, UNROLL>...> readers;
         (get<K>(readers).begin(in), ...);
+        const INDEX vectors = (count + (WIDTH - 1)) / WIDTH;
         const i64 stride = static_cast<i64>(gridDim.x) * TILE;
-        for (i64 start = static_cast<i64>(blockIdx.x) * TILE; start < count; start += stride) {
+        for (i64 first = static_cast<i64>(blockIdx.x) * TILE; first < vectors; first += stride) {
             // load
-            const INDEX first = static_cast<INDEX>(start + threadIdx.x);
-            if (aligned) {
-                fetch<RANK, WIDTH, UNROLL, true>(readers, first, count, axes, in...);
-            } else {
-                fetch<RANK, WIDTH, UNROLL, false>(readers, first, count, axes, in...);
+            const INDEX mine = static_cast<INDEX>(first + threadIdx.x);
+#pragma unroll
+            for (i32 u = 0; u < UNROLL; ++u) {
+                const INDEX number = mine + u * THREADS < vectors ? mine + u * THREADS : 0;
+                const auto spot = spot_at<WIDTH, WRAPS>(number * WIDTH, count, axes);
+                (fetch<OPERANDS, K, WIDTH, UNROLL, WRAPS>(get<K>(readers), u, in, spot, aligned,
+                                                          axes),
+                 ...);
             }
             // compute and store
 #pragma unroll
             for (i32 u = 0; u < UNROLL; ++u) {
-                const INDEX index = first + u * THREADS;
+                const INDEX number = mine + u * THREADS;
                 Vector<Result, WIDTH> made;
 #pragma unroll
                 for (i32 lane = 0; lane < WIDTH; ++lane) {
                     made.lanes[lane] = CHAIN::apply(get<K>(readers).at(u, lane)..., status);
                 }
-                if (index < count) put(out + static_cast<i64>(index) * WIDTH, made, aligned);
+                if (number < vectors) {
+                    put<WRAPS>(out, static_cast<i64>(number) * WIDTH, count, made, aligned);
+                }
             }
         }
     }
 
-    template <i32 WIDTH>
-    static __device__ __forceinline__ void put(Result* out, const Vector<Result, WIDTH>& made,
-                                               bool aligned) {
-        if constexpr (WIDTH == 1) {
-            store(out, made);
-        } else if (aligned) {
-            store(out, made);
+    template <bool WRAPS, i32 WIDTH>
+    static __device__ __forceinline__ void put(Result* out, i64 start, i64 count,
+                                               const Vector<Result, WIDTH>& made, bool aligned) {
+        if ((WIDTH == 1 || aligned) && (!WRAPS || start + WIDTH <= count)) {
+            stored(out + start, made);
         } else {
 #pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) out[lane] = made.lanes[lane];
+            for (i32 lane = 0; lane < WIDTH; ++lane) {
+                if (start + lane < count) out[start + lane] = made.lanes[lane];
+            }
         }
     }
 };
 
-template <typename CHAIN, i32 RANK, i32 WIDTH, i32 UNROLL, typename INDEX, typename... OPERANDS>
+// WRAPS: the innermost axis is no multiple of WIDTH, so that vectors go on in its next row.
+template <typename CHAIN, i32 RANK, i32 WIDTH, i32 UNROLL, i32 THREADS, bool WRAPS, typename INDEX,
+          typename... OPERANDS>
 __global__ void __launch_bounds__(THREADS)
     elementwise_strided(typename CHAIN::Result* __restrict__ out, INDEX count,
                         const __grid_constant__ axes_of<RANK, INDEX, OPERANDS...> axes,
                         i64* __restrict__ status,
                         const typename OPERANDS::type* __restrict__... in) {
     static_assert(sizeof...(OPERANDS) == CHAIN::COUNT, "one layout an operand of the chain");
-    static_assert(WIDTH == 1 || (... && (OPERANDS::LIES != Lies::STRIDED)),
-                  "an operand that is Strided is read one element a vector");
-    using Loop = StridedLoop<CHAIN, count_to<CHAIN::COUNT>, OPERANDS...>;
-    Loop::template run<RANK, WIDTH, UNROLL>(out, count, axes, status, in...);
+    static_assert(!WRAPS || (... && (!has_strides<OPERANDS> || OPERANDS::LIES == Lies::STRIDED)),
+                  "operands whose rows vectors leave are read lane by lane");
+    using Loop = StridedLoop<CHAIN, THREADS, count_to<CHAIN::COUNT>, OPERANDS...>;
+    Loop::template run<RANK, WIDTH, UNROLL, WRAPS>(out, count, axes, status, in...);
 }

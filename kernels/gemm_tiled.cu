@@ -4,25 +4,26 @@
 //
 //   gemm_tiled       A and B any dtypes, T their common float dtype; operands are converted to T,
 //                    products are summed by FMA in f32 (T = f64: f64) and rounded to T once; every
-//                    architecture. With splits > 1 it writes the sums of its part of k to `partial`
+//                    architecture. PATH_A and PATH_B say how they are read (tile_loader.cuh). Tiles
+//                    from `whole` on are cut along k; the sums of their parts go to `partial`
 //   gemm_split_sum   adds the parts in order, rounds, applies the epilogue; 256 threads
 //
 // EPILOGUE is Chain of the generated chain.cuh, or Rounded<T>; argument 0 is the product, EXTRA are
 // the dtypes of its further operands, whose strides broadcast them to the product's extents.
 //
-// Launch: gemm_tiled TILE::THREADS threads; blocks = tiles_m * tiles_n * splits * batches, tiles
-// fastest, in bands of BAND tile rows for the L2 cache. gemm_split_sum one thread an element.
-// Shared memory: static, 2 * BLOCK_K * (BLOCK_M + BLOCK_N + 2 vectors) * sizeof(compute_t<T>) and
-// 8 * (BLOCK_M + BLOCK_N) bytes: two buffers, one written while the other is read.
+// Launch: gemm_tiled TILE::THREADS threads; blocks = whole + (tiles - whole) * splits, the parts of
+// a tile beside each other. gemm_split_sum one thread a vector of a tile that is cut.
+// Shared memory: static, STAGES * BLOCK_K * (BLOCK_M + BLOCK_N + 2 vectors) * sizeof(compute_t<T>),
+// 8 * (BLOCK_M + BLOCK_N) bytes, and 48 * BLOCK_K where a path is ANY.
 // Limits: extents of b, m, n, k below 2^31, blocks too. k = 0 gives zeros.
-// Source: as in tile.cuh; Scott Gray, maxas SGEMM (2014), for the order of a warp's lanes.
+// Source: as in tile.cuh; Osama et al., Stream-K (2023), for cutting only the tiles of a last wave.
 #include "chain.cuh"
 #include "gemm.cuh"
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-template <typename A, typename B, typename T, typename TILE, typename EPILOGUE, i32 RANK,
-          typename... EXTRA>
+template <typename A, typename B, typename T, typename TILE, i32 PATH_A, i32 PATH_B,
+          typename EPILOGUE, i32 RANK, typename... EXTRA>
 __global__ void __launch_bounds__(TILE::THREADS, 1)
     gemm_tiled(typename EPILOGUE::Result* __restrict__ out, compute_t<T>* __restrict__ partial,
                const A* __restrict__ a, const B* __restrict__ b,
@@ -30,132 +31,211 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
                const __grid_constant__ Extras<sizeof...(EXTRA), RANK> extras,
                const EXTRA* __restrict__... extra) {
     using C = compute_t<T>;
-    using LoaderA = TileLoader<A, T, TILE::BLOCK_M, TILE::BLOCK_K, TILE::THREADS>;
-    using LoaderB = TileLoader<B, T, TILE::BLOCK_N, TILE::BLOCK_K, TILE::THREADS>;
-    constexpr i32 BLOCK_K = TILE::BLOCK_K;
+    using LoaderA = TileLoader<A, T, TILE::BLOCK_M, TILE::BLOCK_K, TILE::THREADS, PATH_A>;
+    using LoaderB = TileLoader<B, T, TILE::BLOCK_N, TILE::BLOCK_K, TILE::THREADS, PATH_B>;
+    using Held = Slab<TILE, C>;
+    constexpr i32 BLOCK_K = TILE::BLOCK_K, STAGES = TILE::STAGES;
     constexpr i32 SETS = sizeof(C) == 4 ? 2 : 1;  // of fragments: one is read while one is used
-    constexpr i32 SIZE_A = BLOCK_K * LoaderA::STRIDE, SIZE_B = BLOCK_K * LoaderB::STRIDE;
+    constexpr i32 SIZE_A = BLOCK_K * LoaderA::STRIDE, SIZE = SIZE_A + BLOCK_K * LoaderB::STRIDE;
+    constexpr i32 REST = 2;  // of depth_offsets; the others take turns
+    constexpr bool HAS_OFFSETS = PATH_A == ANY || PATH_B == ANY;
+    static_assert(Held::SIZE <= STAGES * SIZE, "the slab takes the place of tiles");
 
     // indices
-    const u32 tiles = static_cast<u32>(problem.tiles_m) * problem.tiles_n;
-    const u32 part = blockIdx.x / tiles, tile = blockIdx.x - part * tiles;
-    const u32 band = BAND * static_cast<u32>(problem.tiles_n);
-    const i32 band_first = tile / band * BAND;
-    const i32 band_rows = min(BAND, problem.tiles_m - band_first);
-    const i32 first_row = (band_first + tile % band % band_rows) * TILE::BLOCK_M;
-    const i32 first_column = tile % band / band_rows * TILE::BLOCK_N;
-    const i32 split = part % problem.splits;
-    const i32 batch = problem.first_batch + part / problem.splits;
-    const i32 k_first = split * problem.k_chunk;
-    const i32 k_end = min(k_first + problem.k_chunk, problem.k);
+    const Work work(problem);
+    const TilePlace tile(problem, work.tile);
 
     // shared memory
-    alignas(16) __shared__ C tiles_a[2 * SIZE_A];
-    alignas(16) __shared__ C tiles_b[2 * SIZE_B];
+    alignas(16) __shared__ C tiles[STAGES * SIZE];  // a stage: of A, then of B
     __shared__ i64 row_offsets[TILE::BLOCK_M];
     __shared__ i64 column_offsets[TILE::BLOCK_N];
-    __shared__ i64 depth_offsets[2][2 * BLOCK_K];  // of A's k, then of B's
+    __shared__ i64 depth_offsets[3][HAS_OFFSETS ? 2 * BLOCK_K : 1];  // [bytes] of A's k, then B's
 
     // load
     LoaderA load_a;
     LoaderB load_b;
-    load_a.open(a + problem.batch_axes.offset(problem.a.batches, batch), problem.a,
-                problem.row_axes, first_row, problem.m, row_offsets);
-    load_b.open(b + problem.batch_axes.offset(problem.b.batches, batch), problem.b,
-                problem.column_axes, first_column, problem.n, column_offsets);
-    const auto find_depth = [&](i32 step) {
-        const i32 slot = threadIdx.x;
-        if (slot >= 2 * BLOCK_K) return;
-        const i32 k = min(k_first + step * BLOCK_K + slot % BLOCK_K, problem.k - 1);
-        const OperandLayout& layout = slot < BLOCK_K ? problem.a : problem.b;
-        depth_offsets[step & 1][slot] = problem.depth_axes.offset(layout.depth, k);
+    load_a.open(a + problem.batch_axes.offset(problem.a.batches, tile.batch), problem.a,
+                problem.row_axes, tile.first_row, problem.m, row_offsets);
+    load_b.open(b + problem.batch_axes.offset(problem.b.batches, tile.batch), problem.b,
+                problem.column_axes, tile.first_column, problem.n, column_offsets);
+    load_a.skip(work.k_first, problem.a);
+    load_b.skip(work.k_first, problem.b);
+    // Whole tiles of k come behind what is not one: all, where an operand's vectors lie askew.
+    const bool is_aligned = load_a.is_aligned && load_b.is_aligned;
+    const i32 depth = work.k_end - work.k_first, tiles_k = is_aligned ? depth / BLOCK_K : 0;
+    const i32 first_k = depth - tiles_k * BLOCK_K;
+    const auto find_depth = [&](i32 k, i32 slot) {
+        const i32 thread = threadIdx.x;
+        if (!HAS_OFFSETS || thread >= 2 * BLOCK_K) return;
+        const OperandLayout& layout = thread < BLOCK_K ? problem.a : problem.b;
+        const i64 bytes = thread < BLOCK_K ? sizeof(A) : sizeof(B);
+        const i32 own = k + thread % BLOCK_K;
+        const i32 found = work.k_first + (own < depth ? own : 0);
+        depth_offsets[slot][thread] = problem.depth_axes.offset(layout.depth, found) * bytes;
     };
-    const auto fetch = [&](i32 step) {
-        const i64* const offsets = depth_offsets[step & 1];
-        const i32 depth = k_end - k_first - step * BLOCK_K;
-        load_a.fetch(offsets, depth);
-        load_b.fetch(offsets + BLOCK_K, depth);
+    const auto use_offsets = [&](LoaderA& of_a, LoaderB& of_b, i32 slot) {
+        if constexpr (PATH_A == ANY) of_a.offsets = depth_offsets[slot];
+        if constexpr (PATH_B == ANY) of_b.offsets = depth_offsets[slot] + BLOCK_K;
     };
-    const auto stash = [&](i32 buffer) {
-        load_a.stash(tiles_a + buffer * SIZE_A);
-        load_b.stash(tiles_b + buffer * SIZE_B);
+    LoaderA rest_a = load_a;
+    LoaderB rest_b = load_b;
+    load_a.skip(first_k, problem.a);
+    load_b.skip(first_k, problem.b);
+    // Bytes of shared memory: where this thread fills a stage, and where it reads factors.
+    constexpr i32 STAGE = SIZE * static_cast<i32>(sizeof(C));
+    const u32 base = ptx::shared_address(tiles);
+    u32 fill_a = base + LoaderA::place() * sizeof(C);
+    u32 fill_b = base + (SIZE_A + LoaderB::place()) * sizeof(C);
+    const Place<TILE, C> place;
+    u32 line_a = base + place.row(0) * sizeof(C);
+    u32 line_b = base + (SIZE_A + place.column(0)) * sizeof(C);
+    const auto at = [](u32 address) { return ptx::shared_pointer<C>(address); };
+    i32 left = tiles_k;  // tiles that are not fetched
+    const auto fetch = [&](i32 slot) {
+        use_offsets(load_a, load_b, slot);
+        load_a.fetch(at(fill_a));
+        load_b.fetch(at(fill_b));
+        --left;
+        load_a.advance(left > 0);
+        load_b.advance(left > 0);
+        if constexpr (__CUDA_ARCH__ >= 800) ptx::commit_async();
+    };
+    const auto stash = [&] {
+        load_a.stash(at(fill_a));
+        load_b.stash(at(fill_b));
+    };
+    const auto await = [&](auto groups) {
+        if constexpr (__CUDA_ARCH__ >= 800) ptx::wait_async<groups.value>();
         __syncthreads();
     };
-    const i32 steps = ceil_divide(k_end - k_first, BLOCK_K);
-    const Place<TILE, C> place;
-    const C* const own_a = tiles_a + place.row(0);
-    const C* const own_b = tiles_b + place.column(0);
     Fragments<TILE, C> fragments[SETS];
     C sums[TILE::THREAD_M][TILE::THREAD_N] = {};
-    if (steps > 0) {
-        find_depth(0);
-        find_depth(1);
-        __syncthreads();
-        fetch(0);
-        stash(0);
-        if (SETS == 2) fragments[0].read(own_a, own_b);
+    find_depth(first_k, 0);
+    __syncthreads();
+#pragma unroll 1
+    for (i32 step = 0; step < STAGES - 1; ++step) {
+        if (step < tiles_k) {
+            fetch(step & 1);
+            stash();
+        } else if constexpr (__CUDA_ARCH__ >= 800) {
+            ptx::commit_async();
+        }
+        fill_a += STAGE;
+        fill_b += STAGE;
+        find_depth(first_k + (step + 1) * BLOCK_K, (step + 1) & 1);
+        if (HAS_OFFSETS) __syncthreads();
     }
+#pragma unroll 1
+    for (i32 k = 0; k < first_k; k += BLOCK_K) {
+        const i32 count = min(first_k - k, BLOCK_K);
+        find_depth(k, REST);
+        if (HAS_OFFSETS) __syncthreads();
+        use_offsets(rest_a, rest_b, REST);
+        rest_a.fetch_rest(count, at(fill_a));
+        rest_b.fetch_rest(count, at(fill_b));
+        rest_a.stash(at(fill_a));
+        rest_b.stash(at(fill_b));
+        rest_a.skip(count, problem.a);
+        rest_b.skip(count, problem.b);
+        if constexpr (__CUDA_ARCH__ >= 800) ptx::commit_async();
+        await(Constant<0>{});
+        constexpr i32 BEHIND = (STAGES - 1) * STAGE;
+#pragma unroll 1
+        for (i32 i = 0; i < count; ++i) {
+            fragments[0].read(at(line_a + BEHIND) + i * LoaderA::STRIDE,
+                              at(line_b + BEHIND) + i * LoaderB::STRIDE);
+            fragments[0].add_to(sums);
+        }
+        __syncthreads();
+    }
+    await(Constant<STAGES - 2>{});
+    if (SETS == 2) fragments[0].read(at(line_a), at(line_b));
 
     // compute
+    i32 stage = 0;
+    i32 next_fill = (1 - STAGES) * STAGE;  // the stage that was just read is filled next
 #pragma unroll 1
-    for (i32 step = 0; step < steps; ++step) {
-        const bool has_next = step + 1 < steps;
-        const i32 buffer = step & 1;
-        if (has_next) fetch(step + 1);
-        find_depth(step + 2);
+    for (i32 step = 0; step < tiles_k; ++step) {
 #pragma unroll
         for (i32 k = 0; k < BLOCK_K; ++k) {
-            const i32 here = SETS == 1 ? k : k + 1;
-            if (here < BLOCK_K) {
-                fragments[here % SETS].read(own_a + buffer * SIZE_A + here * LoaderA::STRIDE,
-                                            own_b + buffer * SIZE_B + here * LoaderB::STRIDE);
+            if (k == TILE::FETCH_K) {
+                fetch((step + STAGES - 1) & 1);
+                find_depth(first_k + (step + STAGES) * BLOCK_K, (step + STAGES) & 1);
             }
-            if (k + 1 == BLOCK_K && has_next) {
-                stash(1 - buffer);
-                if (SETS == 2) {
-                    fragments[0].read(own_a + (1 - buffer) * SIZE_A, own_b + (1 - buffer) * SIZE_B);
-                }
+            if (SETS == 1) {
+                fragments[0].read(at(line_a) + k * LoaderA::STRIDE,
+                                  at(line_b) + k * LoaderB::STRIDE);
+            }
+            if (k + 1 == BLOCK_K) {
+                stash();
+                fill_a += next_fill;
+                fill_b += next_fill;
+                stage = stage + 1 == STAGES ? 0 : stage + 1;
+                next_fill = stage == 0 ? (1 - STAGES) * STAGE : STAGE;
+                line_a += next_fill;
+                line_b += next_fill;
+                await(Constant<STAGES - 2>{});
+            }
+            if (SETS == 2) {
+                const i32 next = (k + 1) % BLOCK_K;
+                fragments[(k + 1) % 2].read(at(line_a) + next * LoaderA::STRIDE,
+                                            at(line_b) + next * LoaderB::STRIDE);
             }
             fragments[k % SETS].add_to(sums);
         }
     }
 
     // store
+    if constexpr (__CUDA_ARCH__ >= 800) ptx::wait_async<0>();
     __syncthreads();
-    const bool is_part = problem.splits > 1;
     for (i32 row = threadIdx.x; row < TILE::BLOCK_M; row += TILE::THREADS) {
-        const i32 own = min(first_row + row, problem.m - 1);
-        row_offsets[row] = is_part ? static_cast<i64>(own) * problem.n
-                                   : problem.row_axes.offset(problem.out_rows, own);
+        const i32 own = min(tile.first_row + row, problem.m - 1);
+        row_offsets[row] = problem.row_axes.offset(problem.out_rows, own);
     }
     for (i32 column = threadIdx.x; column < TILE::BLOCK_N; column += TILE::THREADS) {
-        const i32 own = min(first_column + column, problem.n - 1);
-        column_offsets[column] =
-            is_part ? own : problem.column_axes.offset(problem.out_columns, own);
+        const i32 own = min(tile.first_column + column, problem.n - 1);
+        column_offsets[column] = problem.column_axes.offset(problem.out_columns, own);
     }
-    __syncthreads();
-    const i32 rows = problem.m - first_row, columns = problem.n - first_column;
-    const i64 matrix = static_cast<i64>(split) * problem.batches + batch;
-    C* const part_out = partial + matrix * problem.m * problem.n;
-    const bool has_part_vectors = problem.n % FRAGMENT<C> == 0;
-    auto* const result = out + problem.batch_axes.offset(problem.out_batches, batch);
-    constexpr u64 BYTES = sizeof(*result) * FRAGMENT<C>;
-    const bool has_vectors =
-        problem.has_vectors != 0 && reinterpret_cast<u64>(result) % BYTES == 0;
-    constexpr bool IS_PLAIN = is_same<EPILOGUE, Rounded<T>>;
-    if constexpr (IS_PLAIN && is_same<T, C>) {
-        store_rows<TILE>(is_part ? part_out : result, sums, row_offsets, column_offsets, rows,
-                         columns, is_part ? has_part_vectors : has_vectors);
-    } else if (is_part) {
-        store_rows<TILE>(part_out, sums, row_offsets, column_offsets, rows, columns,
-                         has_part_vectors);
-    } else if constexpr (IS_PLAIN) {
-        store_rows<TILE>(result, sums, row_offsets, column_offsets, rows, columns, has_vectors);
-    } else {
-        const void* const pointers[] = {extra..., nullptr};
-        const ExtraPlace<sizeof...(EXTRA), RANK> extra_place{problem, extras};
-        store_chain<TILE, T, EPILOGUE>(result, tiles_b, sums, row_offsets, column_offsets,
-                                       extra_place, pointers, batch, first_row, first_column);
+    const void* const pointers[] = {extra..., nullptr};
+    const Finish<T, EPILOGUE, sizeof...(EXTRA), RANK> finish{problem, extras, pointers};
+    auto* const result = out + problem.batch_axes.offset(problem.out_batches, tile.batch);
+    C* const part = partial + static_cast<i64>(work.part) * (TILE::BLOCK_M * TILE::BLOCK_N);
+    constexpr i32 WIDTH = Held::WIDTH;
+    constexpr u64 BYTES = sizeof(*result) * WIDTH;
+    constexpr bool TAKES_VECTORS = finish.IS_PLAIN && BYTES <= 16;  // f64 of f32 sums does not
+    const i32 rows = problem.m - tile.first_row, columns = problem.n - tile.first_column;
+    const bool has_vectors = TAKES_VECTORS && problem.has_vectors != 0 &&
+                             reinterpret_cast<u64>(result) % BYTES == 0;
+    const Held slab{tiles};
+#pragma unroll
+    for (i32 pass = 0; pass < Held::PASSES; ++pass) {
+        slab.write(sums, pass);
+        __syncthreads();
+        if (work.part >= 0) {
+            slab.template visit<WIDTH>(pass, [&](i32 row, i32 column, const auto& found) {
+                store(part + row * TILE::BLOCK_N + column, found);
+            });
+        } else if (has_vectors) {
+            slab.template visit<WIDTH>(pass, [&](i32 row, i32 column, const auto& found) {
+                if (row >= rows || column >= columns) return;
+                if constexpr (TAKES_VECTORS) {
+                    Vector<typename EPILOGUE::Result, WIDTH> made;
+#pragma unroll
+                    for (i32 lane = 0; lane < WIDTH; ++lane) {
+                        made.lanes[lane] = convert<typename EPILOGUE::Result>(found.lanes[lane]);
+                    }
+                    store(result + row_offsets[row] + column_offsets[column], made);
+                }
+            });
+        } else {
+            slab.template visit<1>(pass, [&](i32 row, i32 column, const auto& found) {
+                if (row >= rows || column >= columns) return;
+                const i32 m = tile.first_row + row, n = tile.first_column + column;
+                result[row_offsets[row] + column_offsets[column]] =
+                    finish(found.lanes[0], tile.batch, m, n);
+            });
+        }
+        __syncthreads();
     }
 }
 
@@ -167,29 +247,38 @@ __global__ void __launch_bounds__(256, 1)
                    const __grid_constant__ Extras<sizeof...(EXTRA), RANK> extras,
                    const EXTRA* __restrict__... extra) {
     // indices
-    const i64 matrix = static_cast<i64>(problem.m) * problem.n;
-    const i64 count = matrix * problem.batches;
+    using C = compute_t<T>;
+    constexpr i32 WIDTH = FRAGMENT<C>;
+    const i32 area = problem.block_m * problem.block_n, pieces = area / WIDTH;
+    const i32 cut = grid_thread() / pieces;  // among the tiles that are cut
+    const i32 inside = (grid_thread() - static_cast<i64>(cut) * pieces) * WIDTH;
+    const u32 number = problem.whole + cut;
+    const TilePlace tile(problem, number);
+    const i32 row = tile.first_row + inside / problem.block_n;
+    const i32 first_column = tile.first_column + inside % problem.block_n;
+    if (tile.batch >= problem.batches || row >= problem.m || first_column >= problem.n) return;
+
+    // compute
+    const C* part = partial + static_cast<i64>(cut) * problem.splits * area + inside;
+    Vector<C, WIDTH> sums = load<WIDTH>(part);
+#pragma unroll 4
+    for (i32 split = 1; split < problem.splits; ++split) {
+        part += area;
+        const Vector<C, WIDTH> more = load<WIDTH>(part);
+#pragma unroll
+        for (i32 lane = 0; lane < WIDTH; ++lane) sums.lanes[lane] += more.lanes[lane];
+    }
+
+    // store
     const void* const pointers[] = {extra..., nullptr};
-    const ExtraPlace<sizeof...(EXTRA), RANK> extra_place{problem, extras};
-    for (i64 at = grid_thread(); at < count; at += grid_threads()) {
-        const i32 batch = at / matrix;
-        const i64 inside = at - batch * matrix;
-        const i32 row = inside / problem.n, column = inside - static_cast<i64>(row) * problem.n;
-
-        // compute
-        compute_t<T> sum = partial[at];
-        for (i32 split = 1; split < problem.splits; ++split) sum += partial[split * count + at];
-        const T product = convert<T>(sum);
-
-        // store
-        auto* const result = out + problem.batch_axes.offset(problem.out_batches, batch) +
-                             problem.row_axes.offset(problem.out_rows, row) +
-                             problem.column_axes.offset(problem.out_columns, column);
-        if constexpr (is_same<EPILOGUE, Rounded<T>>) {
-            *result = product;
-        } else {
-            const auto element = extra_place.element(batch, row, column);
-            *result = EPILOGUE::of(ChainReader<T, sizeof...(EXTRA)>{product, pointers, element});
-        }
+    const Finish<T, EPILOGUE, sizeof...(EXTRA), RANK> finish{problem, extras, pointers};
+    auto* const result = out + problem.batch_axes.offset(problem.out_batches, tile.batch) +
+                         problem.row_axes.offset(problem.out_rows, row);
+#pragma unroll
+    for (i32 lane = 0; lane < WIDTH; ++lane) {
+        const i32 column = first_column + lane;
+        if (column >= problem.n) return;
+        result[problem.column_axes.offset(problem.out_columns, column)] =
+            finish(sums.lanes[lane], tile.batch, row, column);
     }
 }

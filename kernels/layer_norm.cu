@@ -3,13 +3,14 @@
 //   out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i] + bias[i]
 //   mean[r] = sum_i x[r, i] / n,  var[r] = sum_i (x[r, i] - mean[r])^2 / n
 //
-//   layer_norm   a team of 2^n threads a row; the row stays in registers where its elements, the
-//                weights and the biases are dense, aligned, of dtype T and at most 256 * 32 (f64:
-//                256 * 16), else it is read twice
+//   layer_norm_held   a team of 2^n threads a row, which stays in their registers: x, weight and
+//                     bias of dtype T, dense along the row, at most VECTORS * 16 bytes a thread
+//   layer_norm        a team of 2^n threads a row, which is read twice; any layout, any dtype
 //   T: f16 bf16 f32 f64, the dtype of the result; computed in f32 (f64), rounded once; x, weight
 //   and bias of any dtype; weight and bias may be null
 //
-// Launch: 256 threads a block; x counts teams in a grid-stride loop.
+// Launch: 256 threads a block, BLOCK of layer_norm_held; x counts teams, of layer_norm in a
+// grid-stride loop.
 // Shared memory: a state a warp, and a pair of numbers a team.
 // Limits: any extents and strides; out is dense.
 // Source: Ba, Kiros and Hinton, Layer normalization (2016); Chan, Golub and LeVeque (1983).
@@ -40,39 +41,107 @@ __device__ __forceinline__ VALUE inverse_deviation(VALUE variance, f64 eps) {
     return divide(VALUE(1), square_root(add(variance, static_cast<VALUE>(eps))));
 }
 
-// A row in registers: two passes over it.
-template <typename T>
-__device__ __forceinline__ void finish_row(Row<T>& row, const T* weight, const T* bias, f64 eps,
-                                           i32 team, compute_t<T>* slots) {
+// ---- rows in registers --------------------------------------------------------------------------
+
+// The sum of a number of every thread of a team.
+template <typename VALUE>
+__device__ __forceinline__ VALUE team_sum(VALUE value, i32 team, VALUE* slots) {
+    const auto sum = [](VALUE a, VALUE b) { return add(a, b); };
+    value = lanes_total(value, team < WARP ? team : WARP, sum);
+    if (team <= WARP) return value;
+    return lanes_total(warps_value(value, team / WARP, slots), team / WARP, sum);
+}
+
+// Two passes over the row: its mean, then the squares of what is left.
+template <typename T, i32 VECTORS, i32 WARPS>
+__device__ __forceinline__ void standardise(Row<T, VECTORS>& row, f64 eps, i32 team,
+                                            compute_t<T> (&slots)[2][WARPS]) {
     using Value = compute_t<T>;
-    constexpr i32 WIDTH = Row<T>::WIDTH;
-    const auto sum = [](Value a, Value b) { return add(a, b); };
     const Value count = static_cast<Value>(row.length);
-    const Value mean = divide(team_total(tree(row.x, sum), team, slots, sum), count);
-    Value squares[Row<T>::ELEMENTS];
-#pragma unroll
-    for (i32 i = 0; i < Row<T>::ELEMENTS; ++i) {
-        row.x[i] = row.has(i / WIDTH) ? row.x[i] - mean : Value(0);
-        squares[i] = row.x[i] * row.x[i];
+    const Value some = row.sum([&](i32 i) { return row.x[i]; });
+    const Value mean = divide(team_sum(some, team, slots[0]), count);
+    Value squares;
+    if (row.is_full()) {
+        squares = row.sum([&](i32 i) {
+            row.x[i] -= mean;
+            return row.x[i] * row.x[i];
+        });
+    } else {
+        squares = row.sum([&](i32 i) {
+            row.x[i] = row.has(i) ? row.x[i] - mean : Value(0);
+            return row.x[i] * row.x[i];
+        });
     }
-    const Value variance = divide(team_total(tree(squares, sum), team, slots, sum), count);
+    const Value variance = divide(team_sum(squares, team, slots[1]), count);
     const Value factor = inverse_deviation(variance, eps);
 #pragma unroll
-    for (i32 k = 0; k < Row<T>::VECTORS; ++k) {
-        if (!row.has(k)) continue;
-        const i64 at = row.first + k * row.stride;
-        Vector<T, WIDTH> weights, biases;
-        if (weight != nullptr) weights = load<WIDTH>(weight + at);
-        if (bias != nullptr) biases = load<WIDTH>(bias + at);
+    for (i32 i = 0; i < Row<T, VECTORS>::ELEMENTS; ++i) row.x[i] *= factor;
+}
+
+// Calls CHANGE(element of the row, factor for it) for all elements of a thread.
+template <typename T, i32 VECTORS, typename CHANGE>
+__device__ __forceinline__ void change_by(Row<T, VECTORS>& row, const T* factors, bool aligned,
+                                          CHANGE change) {
+    using Value = compute_t<T>;
+    constexpr i32 WIDTH = Row<T, VECTORS>::WIDTH;
+#pragma unroll
+    for (i32 k = 0; k < VECTORS; ++k) {
+        const T* const at = factors + row.first + k * row.stride;
+        Packed<T, WIDTH> vector = {};
+        if (aligned) {
+            if (row.left(k) > 0) vector.load(at);
+        } else {
+#pragma unroll
+            for (i32 lane = 0; lane < WIDTH; ++lane) {
+                if (row.has(k * WIDTH + lane)) vector.set(lane, at[lane]);
+            }
+        }
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
-            Value y = row.x[k * WIDTH + lane] * factor;
-            if (weight != nullptr) y = y * convert<Value>(weights.lanes[lane]);
-            if (bias != nullptr) y = y + convert<Value>(biases.lanes[lane]);
-            row.x[k * WIDTH + lane] = y;
+            Value& x = row.x[k * WIDTH + lane];
+            x = change(x, convert<Value>(vector.lane(lane)));
         }
     }
 }
+
+// x, weight and bias are of dtype T and dense along a row, which its team holds.
+template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS>
+__global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
+    layer_norm_held(T* __restrict__ out, const T* __restrict__ source,
+                    const T* __restrict__ weight, const T* __restrict__ bias, f64 eps,
+                    const __grid_constant__ RowSpace<3> space) {
+    static_assert(is_float<T>, "the result is of floats");
+    static_assert(BLOCK % WARP == 0, "whole warps");
+    using Value = compute_t<T>;
+
+    // indices
+    const i32 team = 1 << space.team_log;
+    const i32 teams = BLOCK >> space.team_log;
+    const i32 lane = threadIdx.x & (team - 1);
+    const bool aligned = space.is_even && is_vector_address(out) && is_vector_address(source) &&
+                         is_vector_address(weight) && is_vector_address(bias);
+
+    // shared memory
+    __shared__ Value slots[2][BLOCK / WARP];
+
+    // load
+    const i64 row = static_cast<i64>(blockIdx.x) * teams + (threadIdx.x >> space.team_log);
+    const bool is_row = row < space.rows;
+    Row<T, VECTORS> held(lane, team, is_row ? static_cast<i32>(space.length) : 0);
+    held.load_row(source + (is_row ? space.row(0, row) : 0), aligned, Value(0));
+    // compute
+    standardise(held, eps, team, slots);
+    if (weight != nullptr) {
+        change_by(held, weight, aligned, [](Value x, Value w) { return x * w; });
+    }
+    if (bias != nullptr) {
+        change_by(held, bias, aligned, [](Value x, Value b) { return x + b; });
+    }
+    // store
+    held.store_row(out + row * space.length, aligned);
+}
+
+// ---- rows of any layout -------------------------------------------------------------------------
 
 // Mean and factor of a row of any layout, for every thread of its team.
 template <typename T>
@@ -107,12 +176,11 @@ __device__ __forceinline__ Scale<compute_t<T>> measured(const Numbers& x,
     return found;
 }
 
-// `is_own`: x, weight and bias are of dtype T, and their elements of a row are dense.
 template <typename T>
-__global__ void __launch_bounds__(THREADS, (sizeof(T) == 8 ? 1 : 2))
+__global__ void __launch_bounds__(THREADS, 2)
     layer_norm(T* __restrict__ out, const void* __restrict__ source,
                const void* __restrict__ weight, const void* __restrict__ bias, i32 source_dtype,
-               i32 weight_dtype, i32 bias_dtype, i32 is_own, f64 eps,
+               i32 weight_dtype, i32 bias_dtype, f64 eps,
                const __grid_constant__ RowSpace<3> space) {
     static_assert(is_float<T>, "the result is of floats");
     using Value = compute_t<T>;
@@ -124,31 +192,21 @@ __global__ void __launch_bounds__(THREADS, (sizeof(T) == 8 ? 1 : 2))
     const Numbers x = {source, source_dtype};
     const Numbers w = {weight, weight_dtype};
     const Numbers b = {bias, bias_dtype};
-    const bool fast = is_own && space.is_even && Row<T>::fits(space.length, team) &&
-                      is_vector_address(out) && is_vector_address(source) &&
-                      is_vector_address(weight) && is_vector_address(bias);
 
     // shared memory
-    __shared__ Value numbers[THREADS / WARP];
     __shared__ Moments<Value> slots[THREADS / WARP];
     __shared__ Scale<Value> shared[THREADS];
 
     const i64 stride = static_cast<i64>(gridDim.x) * teams;
 #pragma unroll 1
     for (i64 base = static_cast<i64>(blockIdx.x) * teams; base < space.rows; base += stride) {
+        // load and compute
         const i64 row = base + (threadIdx.x >> space.team_log);
         const i64 length = row < space.rows ? space.length : 0;
         const i64 begin = row < space.rows ? space.row(0, row) : 0;
-        T* const target = out + row * space.length;
-        if (fast) {
-            Row<T> held;
-            held.load_row(static_cast<const T*>(source) + begin, lane, team, length, Value(0));
-            finish_row(held, static_cast<const T*>(weight), static_cast<const T*>(bias), eps, team,
-                       numbers);
-            held.store_row(target);
-            continue;
-        }
         const auto scale = measured<T>(x, space, begin, length, eps, lane, slots, shared);
+        // store
+        T* const target = out + row * space.length;
 #pragma unroll 1
         for (i64 i = lane; i < length; i += team) {
             Value y = scale.apply(x.number<T>(begin + space.element(0, i)));

@@ -22,7 +22,6 @@ constexpr f32 SMALL = 8.0779357e-28f;  // 2^-90
 template <typename T>
 struct Moments {
     using Value = T;
-    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = false;
     f64 count;
     f64 mean;
@@ -90,7 +89,6 @@ struct Moments {
 template <typename T>
 struct LogSumExp {
     using Value = T;
-    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = false;
     T top;
     f64 total;
@@ -136,23 +134,39 @@ struct LogSumExp {
     }
 };
 
+// What a norm of order 0, 1 or 2 adds up of an element.
+template <typename T>
+__device__ __forceinline__ T size_of(T x, i32 flags) {
+    if (flags & NONZERO) return x != T(0) ? T(1) : T(0);
+    return flags & SQUARED ? x * x : x < T(0) ? -x : x;
+}
+
 template <typename T>
 struct Norm : Sum<T> {
-    static constexpr bool IS_LIGHT = false;
-    static_assert(is_same<T, f64>, "sizes are added in f64");
 
     static __device__ __forceinline__ Norm empty() { return {Sum<T>::empty()}; }
 
     template <i32 N, typename VALID, typename PLACE>
-    __device__ __forceinline__ void take(const f64 (&x)[N], VALID valid, PLACE place,
+    __device__ __forceinline__ void take(const T (&x)[N], VALID valid, PLACE place,
                                          const Options& options) {
-        f64 y[N];
+        T y[N];
 #pragma unroll
-        for (i32 i = 0; i < N; ++i) {
-            const f64 size = options.flags & SQUARED ? x[i] * x[i] : fabs(x[i]);
-            y[i] = options.flags & NONZERO ? (x[i] != 0.0 ? 1.0 : 0.0) : size;
+        for (i32 i = 0; i < N; ++i) y[i] = valid(i) ? size_of(x[i], options.flags) : T(0);
+        if constexpr (is_same<T, f32>) {
+            const f32 sum = tree_sum(y);
+            const f32 least = options.flags & SQUARED ? SMALL : 0.0f;
+            if (sum < LARGE && sum >= least) {
+                this->total += static_cast<f64>(sum);
+                return;
+            }
+#pragma unroll
+            for (i32 i = 0; i < N; ++i) {
+                const f64 wide = static_cast<f64>(x[i]);
+                this->total += valid(i) ? size_of(wide, options.flags) : 0.0;
+            }
+        } else {
+            Sum<T>::take(y, Every{}, place, options);
         }
-        Sum<T>::take(y, valid, place, options);
     }
 
     template <typename MOVE>
@@ -170,7 +184,6 @@ template <typename T>
 struct Powers {
     static_assert(is_same<T, f64>, "powers are taken in f64");
     using Value = f64;
-    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = false;
     f64 total;
 

@@ -4,7 +4,7 @@
 //   Single<T>    one value for the whole loop
 //   Row<T>       stride 1 along the innermost axis, strides of its own along the others
 //   Level<T>     stride 0 along the innermost axis, strides of its own along the others
-//   Strided<T>   any strides; one element a vector of the loop
+//   Strided<T>   any strides; read lane by lane
 //
 // A Reader holds UNROLL vectors of WIDTH elements of one operand; all of them are loaded before
 // the first is used. Readers are held together by Tuple, one a number.
@@ -61,12 +61,27 @@ __device__ __forceinline__ bool is_vector(const typename OPERAND::type* address)
     return !has_vectors<OPERAND> || is_aligned<WIDTH>(address);
 }
 
+// ---- vectors ------------------------------------------------------------------------------------
+
+template <i32 WIDTH, typename T>
+__device__ __forceinline__ Vector<T, WIDTH> fetched(const T* address) {
+    const auto* const from = reinterpret_cast<const raw_t<sizeof(T) * WIDTH>*>(address);
+    return bit_cast<Words<T, WIDTH>>(*from).parted();
+}
+
+template <typename T, i32 WIDTH>
+__device__ __forceinline__ void stored(T* address, const Vector<T, WIDTH>& vector) {
+    using Raw = raw_t<sizeof(T) * WIDTH>;
+    *reinterpret_cast<Raw*>(address) = bit_cast<Raw>(Words<T, WIDTH>::joined(vector));
+}
+
 // ---- readers ------------------------------------------------------------------------------------
 
 template <typename OPERAND, i32 WIDTH, i32 UNROLL>
 struct Reader {
     using T = typename OPERAND::type;
-    static constexpr i32 LANES = has_vectors<OPERAND> ? WIDTH : 1;
+    static constexpr bool IS_ONE = OPERAND::LIES == Lies::SINGLE || OPERAND::LIES == Lies::LEVEL;
+    static constexpr i32 LANES = IS_ONE ? 1 : WIDTH;  // of a vector
     static constexpr i32 VECTORS = OPERAND::LIES == Lies::SINGLE ? 1 : UNROLL;
 
     Vector<T, LANES> held[VECTORS];
@@ -81,10 +96,19 @@ struct Reader {
     __device__ __forceinline__ void fetch(i32 number, const T* address) {
         if constexpr (OPERAND::LIES == Lies::SINGLE) {
         } else if constexpr (IS_ALIGNED || LANES == 1) {
-            held[number] = load<LANES>(address);
+            held[number] = fetched<LANES>(address);
         } else {
 #pragma unroll
             for (i32 lane = 0; lane < LANES; ++lane) held[number].lanes[lane] = address[lane];
+        }
+    }
+
+    // Vector `number` lane by lane, each from the address ADDRESS(lane).
+    template <typename ADDRESS>
+    __device__ __forceinline__ void fetch_lanes(i32 number, ADDRESS address) {
+        if constexpr (OPERAND::LIES != Lies::SINGLE) {
+#pragma unroll
+            for (i32 lane = 0; lane < LANES; ++lane) held[number].lanes[lane] = *address(lane);
         }
     }
 

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "common.cuh"
+#include "report.cuh"
 
 // ---- the arithmetic that is exact to the last bit -----------------------------------------------
 
@@ -78,21 +79,6 @@ __device__ __forceinline__ T exponential(T x) {
         return expf(x);
     } else {
         return exp(x);
-    }
-}
-
-// ---- reports ------------------------------------------------------------------------------------
-
-// What word 0 of the status tells: see `status` of softcuda/backends/launches.py.
-constexpr i64 STATUS_INDEX = 1;
-constexpr i64 STATUS_POWER = 2;
-
-// Any one of several reports may win; without a status word nothing is told.
-__device__ __forceinline__ void report(i64* status, i64 code, i64 first, i64 second) {
-    if (status != nullptr && status[0] == 0) {
-        status[1] = first;
-        status[2] = second;
-        status[0] = code;
     }
 }
 
@@ -376,6 +362,39 @@ struct Tanh {
 };
 
 template <typename T>
+struct Asinh {
+    static __device__ __forceinline__ T apply(T x) {
+        if constexpr (is_same<T, f32>) {
+            return asinhf(x);
+        } else {
+            return asinh(x);
+        }
+    }
+};
+
+template <typename T>
+struct Acosh {
+    static __device__ __forceinline__ T apply(T x) {
+        if constexpr (is_same<T, f32>) {
+            return acoshf(x);
+        } else {
+            return acosh(x);
+        }
+    }
+};
+
+template <typename T>
+struct Atanh {
+    static __device__ __forceinline__ T apply(T x) {
+        if constexpr (is_same<T, f32>) {
+            return atanhf(x);
+        } else {
+            return atanh(x);
+        }
+    }
+};
+
+template <typename T>
 struct Erf {
     static __device__ __forceinline__ T apply(T x) {
         if constexpr (is_same<T, f32>) {
@@ -403,6 +422,26 @@ struct Silu {
         const bool is_far = x < -LIMIT;
         const T e = exponential(is_far ? multiply(x, T(0.5)) : -x);
         return is_far ? multiply(multiply(e, x), e) : divide(x, add(T(1), e));
+    }
+};
+
+// x * tanh(log(1 + e)), e = exp(x): the tanh is e (e + 2) / (e (e + 2) + 2), 1 to the last bit from
+// exp(40) on; where exp(x) is subnormal it is exp(x / 2)^2 to the last bits.
+template <typename T>
+struct Mish {
+    static __device__ __forceinline__ T apply(T x) {
+        constexpr T LIMIT = is_same<T, f32> ? T(88) : T(709);
+        const bool is_far = x < -LIMIT;
+        const T e = exponential(is_far ? multiply(x, T(0.5)) : x > T(40) ? T(40) : x);
+        const T n = multiply(e, add(e, T(2)));
+        return is_far ? multiply(multiply(e, x), e) : multiply(x, divide(n, add(n, T(2))));
+    }
+};
+
+template <typename T>
+struct Softsign {
+    static __device__ __forceinline__ T apply(T x) {
+        return divide(x, add(T(1), Abs<T>::apply(x)));
     }
 };
 
@@ -548,7 +587,7 @@ struct Pow {
         } else if constexpr (is_same<T, f64>) {
             return pow(a, b);
         } else {
-            if (b < 0) report(status, STATUS_POWER, static_cast<i64>(b), 0);
+            if (b < 0) report(status, STATUS_POWER, static_cast<i64>(b), 0, 0);
             T result = b < 0 ? 0 : 1;
             T square = a;
             for (T rest = b < 0 ? 0 : b; rest != 0; rest >>= 1) {

@@ -2,9 +2,15 @@
 //
 //   round_f16         f32 -> bits of f16, nearest even        cvt.rn.f16.f32
 //   round_bf16        f32 -> bits of bf16, nearest even       cvt.rn.bf16.f32 (sm_80)
+//   power_of_two      2^x to 2 units in 2^-22; tiny ones are 0  ex2.approx.ftz.f32
 //   widen_f16         bits of f16 -> f32, exact               cvt.f32.f16
 //   maximum_f32       NaN if either is, +0 above -0           max.NaN.f32 (sm_80)
 //   minimum_f32       NaN if either is, -0 below +0           min.NaN.f32 (sm_80)
+//   copy_async        4 or 8 bytes, global to shared memory   cp.async.ca (sm_80)
+//   copy_async_16     16 bytes, past L1                       cp.async.cg (sm_80)
+//   commit_async      ends a group of these copies            cp.async.commit_group (sm_80)
+//   wait_async        until at most so many groups run        cp.async.wait_group (sm_80)
+//   store_where       2 to 16 bytes behind a predicate        @p st.global
 //
 // Limits: functions marked sm_80 are called behind `if constexpr (__CUDA_ARCH__ >= 800)`.
 // Source: PTX ISA, chapter "Instruction Set".
@@ -30,6 +36,12 @@ __device__ __forceinline__ float widen_f16(unsigned short bits) {
     return value;
 }
 
+__device__ __forceinline__ float power_of_two(float exponent) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
+}
+
 __device__ __forceinline__ float maximum_f32(float a, float b) {
     float larger;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
@@ -40,6 +52,72 @@ __device__ __forceinline__ float minimum_f32(float a, float b) {
     float smaller;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
     return smaller;
+}
+
+// An address of shared memory in 32 bits, to count with; and the pointer again.
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+template <typename T>
+__device__ __forceinline__ T* shared_pointer(unsigned address) {
+    return static_cast<T*>(__cvta_shared_to_generic(address));
+}
+
+template <int BYTES>
+__device__ __forceinline__ void copy_async(void* shared, const void* global) {
+    static_assert(BYTES == 4 || BYTES == 8, "16 bytes go past L1: copy_async_16");
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :
+                 : "r"(address), "l"(global), "n"(BYTES)
+                 : "memory");
+}
+
+__device__ __forceinline__ void copy_async_16(void* shared, const void* global) {
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(address), "l"(global)
+                 : "memory");
+}
+
+__device__ __forceinline__ void commit_async() {
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+template <int GROUPS>
+__device__ __forceinline__ void wait_async() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(GROUPS) : "memory");
+}
+
+__device__ __forceinline__ void store_where(bool is_there, void* global, unsigned short bits) {
+    asm volatile("{.reg .pred p; setp.ne.s32 p, %0, 0; @p st.global.u16 [%1], %2;}"
+                 :
+                 : "r"(static_cast<int>(is_there)), "l"(global), "h"(bits)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_where(bool is_there, void* global, unsigned bits) {
+    asm volatile("{.reg .pred p; setp.ne.s32 p, %0, 0; @p st.global.u32 [%1], %2;}"
+                 :
+                 : "r"(static_cast<int>(is_there)), "l"(global), "r"(bits)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_where(bool is_there, void* global, uint2 bits) {
+    asm volatile("{.reg .pred p; setp.ne.s32 p, %0, 0; @p st.global.v2.u32 [%1], {%2, %3};}"
+                 :
+                 : "r"(static_cast<int>(is_there)), "l"(global), "r"(bits.x), "r"(bits.y)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_where(bool is_there, void* global, uint4 bits) {
+    asm volatile("{.reg .pred p; setp.ne.s32 p, %0, 0; @p st.global.v4.u32 [%1], {%2, %3, %4, %5};}"
+                 :
+                 : "r"(static_cast<int>(is_there)), "l"(global), "r"(bits.x), "r"(bits.y),
+                   "r"(bits.z), "r"(bits.w)
+                 : "memory");
 }
 
 }  // namespace ptx

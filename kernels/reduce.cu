@@ -3,28 +3,27 @@
 //   out[k] = Epilogue(finish(over r: Prologue(in0[k, r], in1[k, r], ...)), e0[k], ...)
 //
 //   reduce_rows        the innermost axis is reduced: a team of 2^n threads an output
-//   reduce_short_rows  rows that a team reads at once: ROWS of them in flight a team
 //   reduce_columns     the innermost axis is kept: a thread WIDTH columns, rows of threads a block
 //   reduce_parts       joins what the blocks along y found, in a fixed order
 //   dtypes: all, mixed at will; every architecture. STATE: see reductions.cuh and moments.cuh
 //
-// Launch: 256 threads a block. x counts teams or tiles of columns, in a grid-stride loop; y parts
-// of the reduced axes. Where there is more than one part, states go to `parts`, one an output and
-// part, and reduce_parts makes the result.
+// Launch: 256 threads a block. x counts teams, in a grid-stride loop, or, with z, tiles of columns;
+// y parts of the reduced axes. Where there is more than one part, states go to `parts`, one an
+// output and part, and reduce_parts makes the result.
 // A thread loads LOADS vectors of every operand before it uses the first.
-// Shared memory: a state a warp (rows), a state a thread (columns).
+// Shared memory: a state a warp (rows), WIDTH a thread (columns), one a thread (parts).
 // Limits: any extents and strides. Vectors are loaded where all operands that vary along the
 // innermost axis are dense along it and equally far from a vector boundary; elements one by one at
 // both ends of such a run, and everywhere else. `out` overlaps no operand.
 #include "chain.cuh"
 #include "moments.cuh"
-#include "reduce_space.cuh"
+#include "reduce_reading.cuh"
 
 // ---- rows ---------------------------------------------------------------------------------------
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 GROUP,
-          i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>))
+          i32 BLOCKS, i32 RANK, typename... OPERANDS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
     reduce_rows(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                 const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                 i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
@@ -41,12 +40,13 @@ __global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>)
     const bool even = reading.is_even();
     const i64 vectors = ceil_divide<i64>(space.inner + (even ? 0 : WIDTH - 1), WIDTH);
     const i64 all_chunks = (vectors + team - 1) >> space.team_log;
-    const Range chunks = space.shared(SPLIT_CHUNKS, all_chunks);
-    const Range beside = space.shared(SPLIT_BESIDE, space.beside);
-    const Range rest = space.shared(SPLIT_REST, space.rest);
+    const Share chunks = space.shared(SPLIT_CHUNKS, all_chunks);
+    const Share beside = space.shared(SPLIT_BESIDE, space.beside);
+    const Share rest = space.shared(SPLIT_REST, space.rest);
     // A strip runs along the longer one of two loops.
     const bool by_chunk = all_chunks >= LOADS || all_chunks >= space.beside;
-    const Range slow = by_chunk ? beside : chunks;
+    const Share slow = by_chunk ? beside : chunks;
+    const Share quick = by_chunk ? chunks : beside;
     const i64 chunk_elements = static_cast<i64>(team) * WIDTH;
 
     // shared memory
@@ -58,23 +58,26 @@ __global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>)
         const i64 row = base + (threadIdx.x >> space.team_log);
         STATE state = STATE::empty();
         // load and compute
-        const i64 runs = row < space.outputs ? rest.end : rest.begin;
+        const i64 runs = row < space.outputs ? rest.count : 0;
 #pragma unroll 1
-        for (i64 r = rest.begin; r < runs; ++r) {
-            const auto start = space.with_rest(space.kept_sources(row), r);
+        for (i64 r = 0; r < runs; ++r) {
+            const auto start =
+                space.with_rest(space.kept_sources(row), rest.begin + r * rest.step);
 #pragma unroll 1
-            for (i64 s = slow.begin; s < slow.end; ++s) {
-                const auto run = start.moved(by_chunk ? s : beside.begin, reading.beside_strides());
+            for (i64 s = 0; s < slow.count; ++s) {
+                const i64 number = slow.begin + s * slow.step;
+                const auto run =
+                    start.moved(by_chunk ? number : beside.begin, reading.beside_strides());
                 const i32 shift = even ? 0 : reading.shift(run);
                 typename Rows::Strip strip;
                 strip.has_vectors = shift >= 0 && (by_chunk || space.is_beside_even);
-                strip.element = (by_chunk ? chunks.begin : s) * chunk_elements + lane * WIDTH -
-                                (strip.has_vectors ? shift : 0);
-                strip.element_step = by_chunk ? chunk_elements : 0;
-                strip.count = by_chunk ? chunks.end - chunks.begin : beside.end - beside.begin;
+                strip.element = (by_chunk ? chunks.begin : number) * chunk_elements +
+                                lane * WIDTH - (strip.has_vectors ? shift : 0);
+                strip.element_step = by_chunk ? chunks.step * chunk_elements : 0;
+                strip.count = quick.count;
                 strip.begin = run.moved(strip.element, reading.inner_strides());
                 strip.step = typename Rows::Offsets{}.moved(
-                    by_chunk ? chunk_elements : 1,
+                    by_chunk ? strip.element_step : beside.step,
                     by_chunk ? reading.inner_strides() : reading.beside_strides());
                 reading.template take_strip<LOADS, GROUP>(state, strip);
             }
@@ -92,89 +95,6 @@ __global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>)
     }
 }
 
-// State K of COUNT states in registers, K known at run time alone.
-template <i32 COUNT, typename STATE>
-__device__ __forceinline__ STATE picked(const STATE (&states)[COUNT], i32 k) {
-    STATE state = states[0];
-#pragma unroll
-    for (i32 i = 1; i < COUNT; ++i) {
-        if (i == k) state = states[i];
-    }
-    return state;
-}
-
-template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 ROWS, i32 RANK,
-          typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>))
-    reduce_short_rows(typename EPILOGUE::Result* __restrict__ out,
-                      const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
-                      i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
-    static_assert(sizeof...(OPERANDS) == PROLOGUE::COUNT + EPILOGUE::COUNT - 1,
-                  "the operands of the prologue, then those of the epilogue");
-    using Rows = Reading<STATE, PROLOGUE, EPILOGUE, WIDTH, RANK, OPERANDS...>;
-    const void* const pointers[] = {operands...};
-    const Rows reading = {space, pointers, status};
-
-    // indices
-    const i32 team = 1 << space.team_log;
-    const i32 teams = THREADS >> space.team_log;
-    const i32 lane = threadIdx.x & (team - 1);
-    const i64 element = lane * WIDTH;
-    const bool even = reading.is_even();
-    const i64 tile = static_cast<i64>(teams) * ROWS;
-
-#pragma unroll 1
-    for (i64 base = blockIdx.x * tile; base < space.outputs; base += gridDim.x * tile) {
-        const i64 row = base + (threadIdx.x >> space.team_log);
-        STATE states[ROWS];
-        const bool fast = even && base + tile <= space.outputs;
-        if (fast) {
-            // load
-            typename Rows::Held held[ROWS];
-            typename Rows::Offsets offsets[ROWS];
-            const bool whole = element < space.inner;
-#pragma unroll
-            for (i32 k = 0; k < ROWS; ++k) {
-                offsets[k] = space.kept_sources(row + k * teams)
-                                 .moved(element, reading.inner_strides());
-                if (whole) reading.load(held[k], offsets[k]);
-            }
-            // compute
-#pragma unroll
-            for (i32 k = 0; k < ROWS; ++k) {
-                states[k] = STATE::empty();
-                reading.template take<1>(states[k], held + k, &whole, offsets + k);
-            }
-#pragma unroll 1
-            for (i32 step = 1; step < team; step *= 2) {
-#pragma unroll
-                for (i32 k = 0; k < ROWS; ++k) {
-                    states[k].merge(
-                        states[k].moved([=](auto field) { return shuffle_down(field, step); }));
-                }
-            }
-        }
-        // store; and rows that are not even, one by one
-#pragma unroll 1
-        for (i32 k = 0; k < ROWS; ++k) {
-            const i64 output = row + k * teams;
-            STATE state = fast ? picked(states, k) : STATE::empty();
-            if (!fast) {
-                if (output < space.outputs && element < space.inner) {
-                    const auto offsets = space.kept_sources(output).moved(
-                        element, reading.inner_strides());
-                    reading.take_elements(state, offsets, element);
-                }
-                merge_lanes(state, team);
-            }
-            if (lane == 0 && output < space.outputs) {
-                put<EPILOGUE, PROLOGUE::COUNT>(out, state, space.options,
-                                               space.kept_results(output), status, pointers);
-            }
-        }
-    }
-}
-
 // ---- columns ------------------------------------------------------------------------------------
 
 // The columns of a thread: `first`, and others at a distance of `step`.
@@ -186,31 +106,41 @@ struct Columns {
     __device__ __forceinline__ bool has(i32 lane) const { return first + lane * step < count; }
 };
 
-// WIDTH columns of rows begin, begin + stride, ... of `beside`, LOADS of them in flight.
+// Rows from, from + step, ... of WIDTH columns, LOADS of them in flight.
+template <i32 LOADS, typename STATE, i32 WIDTH, typename READING, typename OFFSETS, typename VALID>
+__device__ __forceinline__ void take_batch(STATE (&states)[WIDTH], const READING& reading,
+                                           const OFFSETS& from, const OFFSETS& step,
+                                           VALID valid) {
+    using Value = typename STATE::Value;
+    typename READING::Held held[LOADS];
+#pragma unroll
+    for (i32 u = 0; u < LOADS; ++u) {
+        if (valid(u)) reading.load(held[u], from.moved(u, step.at));
+    }
+#pragma unroll
+    for (i32 lane = 0; lane < WIDTH; ++lane) {
+        Value x[LOADS];
+#pragma unroll
+        for (i32 u = 0; u < LOADS; ++u) x[u] = reading.value(held[u], lane, valid(u));
+        states[lane].take(x, valid,
+                          [&](i32 u) { return reading.place(from.moved(u, step.at), 0); },
+                          reading.space.options);
+    }
+}
+
 template <i32 LOADS, typename STATE, i32 WIDTH, typename READING, typename OFFSETS>
 __device__ __forceinline__ void take_vectors(STATE (&states)[WIDTH], const READING& reading,
-                                             const OFFSETS& start, const Range& rows, i32 stride) {
-    using Value = typename STATE::Value;
+                                             const OFFSETS& start, const Share& rows) {
+    OFFSETS from = start.moved(rows.begin, reading.beside_strides());
+    const OFFSETS step = OFFSETS{}.moved(rows.step, reading.beside_strides());
 #pragma unroll 1
-    for (i64 row = rows.begin; row < rows.end; row += stride * LOADS) {
-        typename READING::Held held[LOADS];
-        OFFSETS offsets[LOADS];
-        bool valid[LOADS];
-#pragma unroll
-        for (i32 u = 0; u < LOADS; ++u) {
-            valid[u] = row + u * stride < rows.end;
-            offsets[u] = start.moved(row + u * stride, reading.beside_strides());
-            if (valid[u]) reading.load(held[u], offsets[u]);
+    for (i64 left = rows.count; left > 0; left -= LOADS) {
+        if (left >= LOADS) {
+            take_batch<LOADS>(states, reading, from, step, Every{});
+        } else {
+            take_batch<LOADS>(states, reading, from, step, [=](i32 u) { return u < left; });
         }
-#pragma unroll
-        for (i32 lane = 0; lane < WIDTH; ++lane) {
-            Value x[LOADS];
-#pragma unroll
-            for (i32 u = 0; u < LOADS; ++u) x[u] = reading.value(held[u], lane, valid[u]);
-            states[lane].take(x, [&](i32 u) { return valid[u]; },
-                              [&](i32 u) { return reading.place(offsets[u], 0); },
-                              reading.space.options);
-        }
+        from = from.moved(LOADS, step.at);
     }
 }
 
@@ -218,12 +148,13 @@ __device__ __forceinline__ void take_vectors(STATE (&states)[WIDTH], const READI
 template <typename STATE, i32 WIDTH, typename READING, typename OFFSETS>
 __device__ __forceinline__ void take_scalars(STATE (&states)[WIDTH], const READING& reading,
                                              const OFFSETS& start, const Columns& columns,
-                                             const Range& rows, i32 stride) {
+                                             const Share& rows) {
     using Value = typename STATE::Value;
 #pragma unroll 1
-    for (i64 row = rows.begin; row < rows.end; row += stride) {
+    for (i64 k = 0; k < rows.count; ++k) {
         typename READING::Held held = {};
-        const OFFSETS offsets = start.moved(row, reading.beside_strides());
+        const OFFSETS offsets =
+            start.moved(rows.begin + k * rows.step, reading.beside_strides());
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
             if (columns.has(lane)) reading.load_element(held, offsets, lane, lane * columns.step);
@@ -238,9 +169,9 @@ __device__ __forceinline__ void take_scalars(STATE (&states)[WIDTH], const READI
     }
 }
 
-template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 RANK,
-          typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>))
+template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 BLOCKS,
+          i32 RANK, typename... OPERANDS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
     reduce_columns(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                    const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                    i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
@@ -255,85 +186,94 @@ __global__ void __launch_bounds__(THREADS, (blocks_each<STATE, PROLOGUE, WIDTH>)
     const i32 down = THREADS >> space.team_log;
     const i32 x = threadIdx.x & (across - 1);
     const i32 y = threadIdx.x >> space.team_log;
+    const i64 tile = blockIdx.x + static_cast<i64>(blockIdx.z) * gridDim.x;
+    if (tile >= space.outputs) return;
+    const i64 group = space.extents[0].quotient(tile);
+    const i64 begin = space.extents[0].remainder(tile, group) * (across * WIDTH);
     const bool even = reading.is_even();
-    const Range beside = space.shared(SPLIT_BESIDE, space.beside);
-    const Range rest = space.shared(SPLIT_REST, space.rest);
-    const Range rows = {beside.begin + y, beside.end};
+    const Columns columns = {even ? x * WIDTH : x, even ? 1 : across, space.inner - begin};
+    const Share rest = space.shared(SPLIT_REST, space.rest);
+    const i64 groups = (space.beside + down - 1) >> (THREADS_LOG - space.team_log);
+    const Share rows =
+        space.shared(SPLIT_BESIDE, groups).row_of_groups(down, y, space.beside);
 
     // shared memory
-    __shared__ STATE slots[THREADS];
+    __shared__ STATE slots[THREADS * WIDTH];
 
-#pragma unroll 1
-    for (i64 tile = blockIdx.x; tile < space.outputs; tile += gridDim.x) {
-        const i64 group = space.extents[0].quotient(tile);
-        const i64 begin = space.extents[0].remainder(tile, group) * (across * WIDTH);
-        const Columns columns = {even ? x * WIDTH : x, even ? 1 : across, space.inner - begin};
-
-        // load and compute
-        STATE states[WIDTH];
+    // load and compute
+    STATE states[WIDTH];
 #pragma unroll
-        for (i32 lane = 0; lane < WIDTH; ++lane) states[lane] = STATE::empty();
+    for (i32 lane = 0; lane < WIDTH; ++lane) states[lane] = STATE::empty();
 #pragma unroll 1
-        for (i64 r = rest.begin; r < rest.end; ++r) {
-            const auto start = space.with_rest(space.kept_sources(tile), r)
-                                   .moved(columns.first, reading.inner_strides());
-            if (even && columns.has(WIDTH - 1)) {
-                take_vectors<LOADS>(states, reading, start, rows, down);
-            } else if (columns.has(0)) {
-                take_scalars(states, reading, start, columns, rows, down);
-            }
-        }
-
-        // store
-#pragma unroll 1
-        for (i32 lane = 0; lane < WIDTH; ++lane) {
-            STATE state = picked(states, lane);
-            merge_columns(state, across, THREADS, slots);
-            if (y != 0 || !columns.has(lane)) continue;
-            const i64 column = columns.first + lane * columns.step;
-            if (gridDim.y > 1) {
-                const i64 output = group * space.inner + begin + column;
-                parts[blockIdx.y * space.results + output] = state;
-            } else {
-                const auto place = space.kept_results(tile).moved(column, space.inner_strides);
-                put<EPILOGUE, PROLOGUE::COUNT>(out, state, space.options, place, status, pointers);
-            }
+    for (i64 r = 0; r < rest.count; ++r) {
+        const auto start = space.with_rest(space.kept_sources(tile), rest.begin + r * rest.step)
+                               .moved(columns.first, reading.inner_strides());
+        if (even && columns.has(WIDTH - 1)) {
+            take_vectors<LOADS>(states, reading, start, rows);
+        } else if (columns.has(0)) {
+            take_scalars(states, reading, start, columns, rows);
         }
     }
+
+    // store
+    const auto column_of = [&](i32 lane) { return columns.first + lane * columns.step; };
+    merge_tile<THREADS>(states, across, column_of, slots, [&](i32 column, const STATE& state) {
+        if (column >= columns.count) return;
+        if (gridDim.y > 1) {
+            const i64 output = group * space.inner + begin + column;
+            parts[blockIdx.y * space.results + output] = state;
+        } else {
+            const auto place = space.kept_results(tile).moved(column, space.inner_strides);
+            put<EPILOGUE, PROLOGUE::COUNT>(out, state, space.options, place, status, pointers);
+        }
+    });
 }
 
 // ---- parts --------------------------------------------------------------------------------------
 
-// The operands are those of the epilogue; `space.inner` is the number of parts.
+// The operands are those of the epilogue; `space.inner` is the number of parts. A block takes
+// 2^team_log outputs, its threads along y the parts of each.
 template <typename STATE, typename EPILOGUE, i32 RANK, typename... OPERANDS>
 __global__ void __launch_bounds__(THREADS, 2)
     reduce_parts(typename EPILOGUE::Result* __restrict__ out, const STATE* __restrict__ parts,
                  const __grid_constant__ Space<RANK, EPILOGUE::COUNT, 0> space,
                  i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
     static_assert(sizeof...(OPERANDS) == EPILOGUE::COUNT - 1, "the operands of the epilogue");
+    constexpr i32 LOADS = sizeof(STATE) <= 8 ? 16 : 4;
     const void* const pointers[sizeof...(OPERANDS) + 1] = {operands..., nullptr};
 
     // indices
-    const i32 team = 1 << space.team_log;
-    const i32 teams = THREADS >> space.team_log;
-    const i32 lane = threadIdx.x & (team - 1);
+    const i32 across = 1 << space.team_log;
+    const i32 down = THREADS >> space.team_log;
+    const i32 x = threadIdx.x & (across - 1);
+    const i32 y = threadIdx.x >> space.team_log;
 
     // shared memory
-    __shared__ STATE slots[THREADS / WARP];
+    __shared__ STATE slots[THREADS];
 
-    const i64 stride = static_cast<i64>(gridDim.x) * teams;
+    const i64 stride = static_cast<i64>(gridDim.x) * across;
 #pragma unroll 1
-    for (i64 base = static_cast<i64>(blockIdx.x) * teams; base < space.outputs; base += stride) {
-        const i64 output = base + (threadIdx.x >> space.team_log);
+    for (i64 base = static_cast<i64>(blockIdx.x) * across; base < space.outputs; base += stride) {
+        const i64 output = base + x;
+        const i64 count = output < space.outputs ? space.inner : 0;
+        // load and compute
         STATE state = STATE::empty();
-        if (output < space.outputs) {
 #pragma unroll 1
-            for (i64 part = lane; part < space.inner; part += team) {
-                state.merge(parts[part * space.results + output]);
+        for (i64 part = y; part < count; part += LOADS * down) {
+            STATE held[LOADS];
+#pragma unroll
+            for (i32 u = 0; u < LOADS; ++u) {
+                held[u] = STATE::empty();
+                const i64 number = part + u * down;
+                if (number < count) held[u] = parts[number * space.results + output];
             }
+#pragma unroll
+            for (i32 u = 0; u < LOADS; ++u) state.merge(held[u]);
         }
-        merge_team(state, team, slots);
-        if (lane == 0 && output < space.outputs) {
+        merge_columns<THREADS>(state, across, slots);
+
+        // store
+        if (y == 0 && output < space.outputs) {
             put<EPILOGUE, 0>(out, state, space.options, space.kept_results(output), status,
                              pointers);
         }

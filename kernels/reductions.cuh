@@ -2,10 +2,10 @@
 //
 //   struct State {
 //       using Value = ...;                          what an element is converted to
-//       static constexpr bool IS_LIGHT;             few instructions and registers
 //       static constexpr bool PLACED;               take also needs the elements' places
 //       static State empty();                       of no element
-//       void take(x[N], valid, place, options);     N elements; valid(i), place(i) of number i
+//       void take(x[N], valid, place, options);     N elements; valid(i), place(i) of number i,
+//                                                   which rises with i
 //       void merge(other);                          a state that follows this one
 //       State moved(move);                          every field through move, such as a shuffle
 //       auto finish(options);                       the result, not rounded
@@ -17,7 +17,7 @@
 //   Argument<T>    argmin, argmax                           T: bool i32 i64 f32 f64
 //   Moments<T>     var, std                                 T: f32 f64; see moments.cuh for these
 //   LogSumExp<T>   logsumexp                                T: f32 f64
-//   Norm<f64>      norm of order 0, 1, 2
+//   Norm<T>        norm of order 0, 1, 2                    T: f32 f64
 //   Powers<f64>    norm of any other order
 //
 // Accumulation: f32 in trees of N elements, whose sums meet in f64; where a tree overflows it is
@@ -43,6 +43,11 @@ constexpr i32 SQUARED = 2;
 constexpr i32 NONZERO = 4;
 constexpr i32 DIVIDED = 8;
 constexpr i32 ROOT = 16;
+
+// `valid` where all elements are.
+struct Every {
+    __device__ __forceinline__ constexpr bool operator()(i32) const { return true; }
+};
 
 // Pairs, then pairs of pairs: N - 1 calls, log2(N) deep. N is a power of two.
 template <i32 N, typename T, typename F>
@@ -70,7 +75,6 @@ template <typename T>
 struct Sum {
     static_assert(is_same<T, f64>, "f32 and integers have a Sum of their own");
     using Value = f64;
-    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     f64 total;
     f64 rest;
@@ -106,7 +110,6 @@ struct Sum {
 template <>
 struct Sum<f32> {
     using Value = f32;
-    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     f64 total;
 
@@ -141,7 +144,6 @@ struct Sum<f32> {
 template <typename VALUE>
 struct IntegerSum {
     using Value = VALUE;
-    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     i64 total;
 
@@ -189,7 +191,6 @@ struct Sum<i64> : IntegerSum<i64> {
 template <typename T>
 struct Product {
     using Value = T;
-    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     T total;
 
@@ -230,8 +231,10 @@ __device__ __forceinline__ T turned(T x, i64 flip) {
 // What is above nothing but itself and NaN.
 template <typename T>
 __device__ __forceinline__ T lowest() {
-    if constexpr (is_float<T>) {
-        return T(-1) / T(0);
+    if constexpr (is_same<T, f32>) {
+        return bit_cast<f32>(0xff800000u);  // the quotient -1 / 0 would be computed
+    } else if constexpr (is_same<T, f64>) {
+        return bit_cast<f64>(0xfff0000000000000ull);
     } else if constexpr (is_same<T, bool>) {
         return false;
     } else {
@@ -242,7 +245,6 @@ __device__ __forceinline__ T lowest() {
 template <typename T>
 struct Extreme {
     using Value = T;
-    static constexpr bool IS_LIGHT = true;
     static constexpr bool PLACED = false;
     T best;
 
@@ -280,20 +282,32 @@ constexpr i64 NOWHERE = 0x7fffffffffffffff;
 template <typename T>
 struct Argument {
     using Value = T;
-    static constexpr bool IS_LIGHT = false;
     static constexpr bool PLACED = true;
     T best;
     i64 place;
 
     static __device__ __forceinline__ Argument empty() { return {lowest<T>(), NOWHERE}; }
 
+    // Most often the greatest of N is below the best so far, and no place is looked at.
     template <i32 N, typename VALID, typename PLACE>
     __device__ __forceinline__ void take(const T (&x)[N], VALID valid, PLACE place_of,
                                          const Options& options) {
+        T y[N];
 #pragma unroll
         for (i32 i = 0; i < N; ++i) {
-            if (valid(i)) merge({turned(x[i], options.flip), place_of(i)});
+            y[i] = valid(i) ? turned(x[i], options.flip) : lowest<T>();
         }
+        const T found = tree(y, [](T a, T b) { return maximum(a, b); });
+        if (found < best || (found == best && place < place_of(0))) return;
+        i32 first = N;
+        if (found == found) {
+#pragma unroll
+            for (i32 i = N - 1; i >= 0; --i) first = valid(i) && y[i] == found ? i : first;
+        } else {
+#pragma unroll
+            for (i32 i = N - 1; i >= 0; --i) first = y[i] != y[i] ? i : first;
+        }
+        if (first < N) merge({found, place_of(first)});
     }
 
     // NaN before all, then the greatest, then the first.

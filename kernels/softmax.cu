@@ -3,13 +3,14 @@
 //   out[r, i] = exp(x[r, i] - m[r]) / sum_i exp(x[r, i] - m[r]),  m[r] = max_i x[r, i]
 //   out[r, i] = x[r, i] - m[r] - log(sum_i exp(x[r, i] - m[r]))              where IS_LOG is set
 //
-//   softmax_rows     a team of 2^n threads a row; the row stays in registers where its elements
-//                    are dense, aligned, of dtype T and at most 256 * 32 (f64: 256 * 16), else it
-//                    is read twice
+//   softmax_held     a team of 2^n threads a row, which stays in their registers: elements of dtype
+//                    T, dense along the row, at most VECTORS * 16 bytes a thread
+//   softmax_rows     a team of 2^n threads a row, which is read twice; any layout, any dtype
 //   softmax_columns  neighbouring rows lie beside each other: threads across rows, and along them
 //   T: f16 bf16 f32 f64, the dtype of the result; computed in f32 (f64); x of any dtype
 //
-// Launch: 256 threads a block; x counts teams, or tiles of columns, in a grid-stride loop.
+// Launch: 256 threads a block, BLOCK of softmax_held; x counts teams, or tiles of columns, in a
+// grid-stride loop, but for softmax_held.
 // Shared memory: a state a warp (rows), a state a thread (columns).
 // Limits: any extents and strides. NaN anywhere in a row, +inf, or -inf everywhere gives NaN.
 // Source: Milakov and Gimelshein, Online normalizer calculation for softmax (2018).
@@ -45,26 +46,101 @@ struct Elements {
     }
 };
 
+// ---- rows in registers --------------------------------------------------------------------------
+
+// What a warp found of a row: its top, and the sum of exponents from there.
+template <typename VALUE>
+struct Found {
+    VALUE top;
+    VALUE total;
+};
+
+// exp(x), x <= 0, times a constant. What is rounded to 16 bits needs no more than 2^-20 of it, as
+// the machine's own power of two has it. Powers are 2^16 too large there, so that those that round
+// to the smallest numbers of bf16 are not among the tiny ones.
 template <typename T>
-__device__ __forceinline__ void finish_row(Row<T>& row, bool is_log, i32 team,
-                                           compute_t<T>* slots) {
-    using Value = compute_t<T>;
-    const auto larger = [](Value a, Value b) { return maximum(a, b); };
-    const auto sum = [](Value a, Value b) { return add(a, b); };
-    const Value top = team_total(tree(row.x, larger), team, slots, larger);
-    Value powers[Row<T>::ELEMENTS];
-#pragma unroll
-    for (i32 i = 0; i < Row<T>::ELEMENTS; ++i) {
-        row.x[i] -= top;
-        powers[i] = exponential(row.x[i]);
-    }
-    const Value total = team_total(tree(powers, sum), team, slots, sum);
-    const Value shift = is_log ? Log<Value>::apply(total) : Value(0);
-#pragma unroll
-    for (i32 i = 0; i < Row<T>::ELEMENTS; ++i) {
-        row.x[i] = is_log ? row.x[i] - shift : divide(powers[i], total);
+constexpr compute_t<T> POWER_OF_ZERO = is_16_bit<T> ? 65536 : 1;
+
+template <typename T>
+__device__ __forceinline__ compute_t<T> power(compute_t<T> x) {
+    if constexpr (is_16_bit<T>) {
+        return ptx::power_of_two(__fmaf_rn(x, 1.44269504f, 16.0f));
+    } else {
+        return exponential(x);
     }
 }
+
+// Exponents are taken from the top of the warp and scaled by what the other warps have found: one
+// barrier a row.
+template <typename T, i32 VECTORS>
+__device__ __forceinline__ void finish_row(Row<T, VECTORS>& row, bool is_log, i32 team,
+                                           Found<compute_t<T>>* slots) {
+    using Value = compute_t<T>;
+    constexpr i32 ELEMENTS = Row<T, VECTORS>::ELEMENTS;
+    const auto larger = [](Value a, Value b) { return maximum(a, b); };
+    const auto sum = [](Value a, Value b) { return add(a, b); };
+    const i32 lanes = team < WARP ? team : WARP;
+    const Value top = lanes_total(tree(row.x, larger), lanes, larger);
+    const Value from = LogSumExp<Value>::base(top);
+    Value total;
+    if (is_log) {
+        total = row.sum([&](i32 i) { return power<T>(row.x[i] - from); });
+    } else {
+        total = row.sum([&](i32 i) { return row.x[i] = power<T>(row.x[i] - from); });
+    }
+    total = lanes_total(total, lanes, sum);
+    Value highest = top;
+    Value below = Value(0);  // the highest top, of this warp's
+    if (team > WARP) {
+        const i32 warps = team / WARP;
+        const Found<Value> found = warps_value(Found<Value>{top, total}, warps, slots);
+        highest = lanes_total(found.top, warps, larger);
+        below = top - LogSumExp<Value>::base(highest);
+        const Value part = exponential(found.top - LogSumExp<Value>::base(highest));
+        total = lanes_total(found.total * part, warps, sum);
+    }
+    total += highest - highest;  // NaN where exponents from the top are none: infinities
+    if (is_log) {
+        const Value shift = below - Log<Value>::apply(divide(total, POWER_OF_ZERO<T>));
+#pragma unroll
+        for (i32 i = 0; i < ELEMENTS; ++i) row.x[i] = (row.x[i] - from) + shift;
+    } else {
+        const Value factor = divide(exponential(below), total);
+#pragma unroll
+        for (i32 i = 0; i < ELEMENTS; ++i) row.x[i] *= factor;
+    }
+}
+
+// The operand and the result are of dtype T and dense along a row, which its team holds.
+template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS>
+__global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
+    softmax_held(T* __restrict__ out, const T* __restrict__ source, i32 is_log,
+                 const __grid_constant__ RowSpace<2> space) {
+    static_assert(is_float<T>, "the result is of floats");
+    static_assert(BLOCK % WARP == 0, "whole warps");
+    using Value = compute_t<T>;
+
+    // indices
+    const i32 team = 1 << space.team_log;
+    const i32 teams = BLOCK >> space.team_log;
+    const i32 lane = threadIdx.x & (team - 1);
+    const bool aligned = space.is_even && is_vector_address(out) && is_vector_address(source);
+
+    // shared memory
+    __shared__ Found<Value> slots[BLOCK / WARP];
+
+    // load
+    const i64 row = static_cast<i64>(blockIdx.x) * teams + (threadIdx.x >> space.team_log);
+    const bool is_row = row < space.rows;
+    Row<T, VECTORS> held(lane, team, is_row ? static_cast<i32>(space.length) : 0);
+    held.load_row(source + (is_row ? space.row(1, row) : 0), aligned, lowest<Value>());
+    // compute
+    finish_row(held, is_log, team, slots);
+    // store
+    held.store_row(out + (is_row ? space.row(0, row) : 0), aligned);
+}
+
+// ---- rows of any layout -------------------------------------------------------------------------
 
 // A row of any layout: measured, then read again.
 template <typename T>
@@ -101,22 +177,18 @@ __device__ __forceinline__ void any_row(T* out, const RowSpace<2>& space, i64 ro
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, (sizeof(T) == 8 ? 1 : 2))
+__global__ void __launch_bounds__(THREADS, 2)
     softmax_rows(T* __restrict__ out, const void* __restrict__ source, i32 dtype, i32 is_log,
-                 i32 is_own, const __grid_constant__ RowSpace<2> space) {
+                 const __grid_constant__ RowSpace<2> space) {
     static_assert(is_float<T>, "the result is of floats");
     using Value = compute_t<T>;
 
     // indices
-    const i32 team = 1 << space.team_log;
     const i32 teams = THREADS >> space.team_log;
-    const i32 lane = threadIdx.x & (team - 1);
-    const bool fast = is_own && space.is_even && Row<T>::fits(space.length, team) &&
-                      is_vector_address(out) && is_vector_address(source);
+    const i32 lane = threadIdx.x & ((1 << space.team_log) - 1);
     const Elements<T> elements = {source, dtype};
 
     // shared memory
-    __shared__ Value numbers[THREADS / WARP];
     __shared__ LogSumExp<Value> slots[THREADS / WARP];
     __shared__ Normaliser<T> shared[THREADS];
 
@@ -124,17 +196,7 @@ __global__ void __launch_bounds__(THREADS, (sizeof(T) == 8 ? 1 : 2))
 #pragma unroll 1
     for (i64 base = static_cast<i64>(blockIdx.x) * teams; base < space.rows; base += stride) {
         const i64 row = base + (threadIdx.x >> space.team_log);
-        if (!fast) {
-            any_row(out, space, row, elements, is_log, lane, slots, shared);
-            continue;
-        }
-        Row<T> held;
-        const bool is_row = row < space.rows;
-        const i64 begin = is_row ? space.row(1, row) : 0;
-        held.load_row(static_cast<const T*>(source) + begin, lane, team,
-                      is_row ? space.length : 0, lowest<Value>());
-        finish_row(held, is_log, team, numbers);
-        held.store_row(out + (is_row ? space.row(0, row) : 0));
+        any_row(out, space, row, elements, is_log, lane, slots, shared);
     }
 }
 
@@ -177,7 +239,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             }
             state.take(values, valid, [](i32) { return i64(0); }, Options{});
         }
-        merge_columns(state, across, THREADS, slots);
+        merge_columns<THREADS>(state, across, slots);
         if (y == 0) shared[x] = Normaliser<T>::of(state);
         __syncthreads();
         const Normaliser<T> found = shared[x];

@@ -30,6 +30,7 @@ using divisor_t = select_t<is_same<INDEX, i32>, FastDivisor, WideDivisor>;
 template <i32 COUNT, typename INDEX>
 struct Offsets {
     INDEX at[COUNT];
+    INDEX inner;  // coordinate along the innermost axis
 };
 
 template <i32 RANK, i32 COUNT, typename INDEX>
@@ -49,9 +50,12 @@ struct Axes {
 #pragma unroll UNROLLED
         for (i32 axis = 0; axis < RANK - 1; ++axis) {
             const INDEX outer = extents[axis].quotient(rest);
-            advance(result, axis, extents[axis].remainder(rest, outer));
+            const INDEX coordinate = extents[axis].remainder(rest, outer);
+            if (axis == 0) result.inner = coordinate;
+            advance(result, axis, coordinate);
             rest = outer;
         }
+        if (RANK == 1) result.inner = rest;
         advance(result, RANK - 1, rest);
         return result;
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from softcuda.executor.runtime import Runtime
 from softcuda.forks import renew_in_child
@@ -19,8 +19,10 @@ CAPACITY: Final = 256
 IDLE_BYTES: Final = 1 << 30  # idle output buffers that all cached runtimes may hold together
 RECOMPILES_HINTED: Final = 8
 
+R = TypeVar("R", bound=Runtime)
 
-class CompileCache:
+
+class CompileCache(Generic[R]):
     """Runtimes by (graph, settings), the least recently used one dropped first.
 
     Dropping a runtime frees its buffers. One hint is given when a structure is compiled 8 times
@@ -31,7 +33,7 @@ class CompileCache:
         self._capacity = capacity
         self._idle_bytes = idle_bytes
         self._lock = threading.RLock()  # a signal handler may evaluate too
-        self._runtimes: OrderedDict[Hashable, Runtime] = OrderedDict()
+        self._runtimes: OrderedDict[Hashable, R] = OrderedDict()
         self._skeletons: OrderedDict[int, int] = OrderedDict()
         renew_in_child(self)
 
@@ -39,7 +41,7 @@ class CompileCache:
         """Make the lock anew in a forked child."""
         self._lock = threading.RLock()
 
-    def get(self, graph: Graph, settings: Hashable, make: Callable[[], Runtime]) -> Runtime:
+    def get(self, graph: Graph, settings: Hashable, make: Callable[[], R]) -> R:
         """Return the runtime of a structure; `make` compiles it where it is not known."""
         key = (graph, settings)
         with self._lock:

@@ -7,6 +7,7 @@ f64, else f32; bool < i32 < i64 give the wider; a bool or integer with a float g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from softcuda.errors import ArgumentTypeError, DTypeError, NumberRangeError
 
 __all__ = [
     "DTYPES",
+    "ComputeType",
     "DType",
     "as_dtype",
     "bf16",
@@ -76,6 +78,23 @@ class DType:
     def is_bool(self) -> bool:
         """True for bool."""
         return self.kind == BOOL
+
+
+class ComputeType(Enum):
+    """The type in which a contraction forms its products.
+
+    TF32, BF16 and F16 are taken only when they are asked for: operands are rounded to them, and
+    products are summed in f32. A backend without such units computes in F32, and says so.
+    """
+
+    F32 = "f32"
+    F64 = "f64"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    F16 = "f16"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 bool_: Final = DType("bool", np.dtype(np.bool_), 1, BOOL)

@@ -21,6 +21,7 @@ __all__ = [
     "DriverError",
     "DriverNotFound",
     "ExchangeError",
+    "ExpressionError",
     "FeedError",
     "ForkedProcessError",
     "IndexOutOfRange",
@@ -65,6 +66,10 @@ class NumberRangeError(SoftCudaError, OverflowError):
 
 class IndexOutOfRange(SoftCudaError, IndexError):
     """An index outside the extent of its axis."""
+
+
+class ExpressionError(SoftCudaError, ValueError):
+    """Labels of a named-axis operation that cannot be read; quotes them and marks the place."""
 
 
 class IntegerPowerError(SoftCudaError, ValueError):

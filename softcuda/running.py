@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from softcuda.backends import added_devices, registry_changes
 from softcuda.cache import CompileCache
@@ -22,14 +22,16 @@ from softcuda.graph.node import Node, amend
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.trace import Traced, trace
 from softcuda.profile.model import Profile
-from softcuda.profile.resolve import default_profile, resolve
+from softcuda.profile.resolve import default_profile, resolve, warn_if_foreign
 from softcuda.target import CPU, Target, named_arch
 
 __all__ = ["Config", "clear_cache", "compile", "evaluate_nodes", "explain", "settings_of"]
 
+N = TypeVar("N", bound=Node)
+
 Config = str | os.PathLike[str] | Profile | None
 
-_CACHE: Final = CompileCache()
+_CACHE: Final = CompileCache[Runtime]()
 
 _VARIABLE: Final = OPS["variable"]
 _UNMADE: Final = (OPS["none"], None)  # what made the value of a leaf: nothing
@@ -63,9 +65,12 @@ def settings_of(
     profile = resolve(config, added_devices())
     wants_cuda = profile.names_cuda or traced.is_on_device
     target, why_not = _target(profile, asked, wants_cuda, traced.graph)
-    if asked is None and target.type == "cuda" and profile.device.type == "cuda":
-        # It warns where the profile was made on another device.
-        resolve(config, added_devices(), machine=cuda_facts())
+    if asked is None:  # it may run here
+        facts = cuda_facts() if target.type == profile.device.type == "cuda" else None
+        if isinstance(config, Profile):
+            warn_if_foreign(profile, facts)
+        elif facts is not None:
+            resolve(config, added_devices(), machine=facts)  # warns as well
     return Settings(profile, default_profile(), target, strict, why_not)
 
 
@@ -109,7 +114,7 @@ def compile(
     config: Config = None,
     *,
     target: str | Profile | Target | None = None,
-    updates: Mapping[Node, Node] | None = None,
+    updates: Mapping[N, N] | None = None,
     strict: bool = False,
 ) -> Executable:
     """Return an Executable of the graph that `outputs` depend on; nothing is computed yet.
@@ -149,7 +154,8 @@ def compile(
             f"compile: updates is of type {type(updates).__name__}; allowed is a mapping "
             "{variable: tensor of its new value}"
         )
-    pairs = dict(updates or {})
+    pairs: dict[Node, Node] = {}
+    pairs.update((updates or {}).items())
     for variable, new in pairs.items():
         if not isinstance(variable, Node) or not isinstance(new, Node):
             raise ArgumentTypeError(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from softcuda.errors import ArgumentError
 
 __all__ = ["CPU", "Target", "arch_of", "named_arch"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The machine that an executable is made for.
 
     Attributes:

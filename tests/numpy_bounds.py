@@ -15,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy_composite_bounds import Bound, composite_bound
+from numpy_indexing import SCATTERED, one_hot
 from numpy_philox import random_values
 from numpy_reference import (
     CREATED,
@@ -23,7 +24,6 @@ from numpy_reference import (
     REDUCTIONS,
     contraction,
     converted,
-    one_hot,
     rounded,
 )
 from tolerance import SMALLEST, tolerance
@@ -93,7 +93,7 @@ def _by_kind(op: Op, params: Any, values: list[Array], errors: list[Array], dtyp
         scale: Any = 0.0
         if name == "multiply_add":
             scale = np.abs(values[0] * values[1]) + np.abs(values[2])
-        if name in ("gelu", "silu"):  # x times a factor that may be subnormal
+        if name in ("gelu", "silu", "mish"):  # x times a factor that may be subnormal
             value, grown, _, _ = _differences(ELEMENTWISE[name], values, errors, 1, scale)
             return value, grown + SMALLEST[compute_dtype(dtype)] * np.abs(values[0]), 1, scale
         return _differences(ELEMENTWISE[name], values, errors, 1, scale)
@@ -107,6 +107,8 @@ def _by_kind(op: Op, params: Any, values: list[Array], errors: list[Array], dtyp
         return total, np.cumsum(errors[0], params.axis), terms * terms, scale
     if name in MOVED:
         return _moved(name, params, values, errors)
+    if name in SCATTERED:
+        return _scattered(name, params, values, errors)
     if name == "one_hot":
         return one_hot(values[0], params), 0.0, 1, 0.0
     if op.kind is Kind.CREATION:
@@ -230,6 +232,16 @@ def _moved(name: str, params: Any, values: list[Array], errors: list[Array]) -> 
     if name == "pad":
         params = params._replace(value="0.0")
     return value, function(errors, params), 1, 0.0
+
+
+def _scattered(name: str, params: Any, values: list[Array], errors: list[Array]) -> Bound:
+    x, indices, added = values
+    function = SCATTERED[name]
+    sizes = [np.abs(x.astype(np.float64)), indices, np.abs(added.astype(np.float64))]
+    counts = function([np.zeros(x.shape), indices, np.ones(added.shape)], params)
+    terms = 1 + int(np.max(counts, initial=0.0))
+    grown = function([errors[0], indices, errors[2]], params)
+    return function(values, params), grown, terms, function(sizes, params)
 
 
 def _contracted(params: Any, values: list[Array], errors: list[Array], dtype: DType) -> Bound:

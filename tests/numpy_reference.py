@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy_indexing import gather, take
 from scipy import special
 
 from softcuda.dtype import DType, bool_, i32
@@ -99,10 +100,15 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "sinh": np.sinh,
     "cosh": np.cosh,
     "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
     "sigmoid": special.expit,
     "gelu": lambda x: x * special.ndtr(x),
     "silu": lambda x: x * special.expit(x),
+    "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
     "softplus": lambda x: np.logaddexp(x, 0),
+    "softsign": lambda x: x / (1 + np.abs(x)),
     "erf": special.erf,
     "reciprocal": lambda x: 1 / x,
     "isnan": _test(np.isnan, False),
@@ -205,15 +211,6 @@ def _pad(inputs: Sequence[Array], p: Any) -> Array:
     return inputs[0] if not widths else np.pad(inputs[0], widths, constant_values=value_of(p.value))
 
 
-def _gather(inputs: Sequence[Array], p: Any) -> Array:
-    data, indices = inputs
-    window = tuple(
-        slice(None) if axis == p.axis else slice(extent)
-        for axis, extent in enumerate(indices.shape)
-    )
-    return np.take_along_axis(data[window], indices % data.shape[p.axis], p.axis)
-
-
 def _slice(inputs: Sequence[Array], p: Any) -> Array:
     grids = [
         start + step * np.arange(size)
@@ -242,8 +239,8 @@ MOVED: dict[str, Callable[[Sequence[Array], Any], Array]] = {
     "pad": _pad,
     "tril": lambda xs, p: np.tril(xs[0], p.k),
     "triu": lambda xs, p: np.triu(xs[0], p.k),
-    "take": lambda xs, p: np.take(xs[0], xs[1], p.axis),
-    "gather": _gather,
+    "take": take,
+    "gather": gather,
     "reshape": lambda xs, p: xs[0].reshape(p.dims),
     "permute": lambda xs, p: xs[0].transpose(p.axes),
     "broadcast_to": lambda xs, p: np.broadcast_to(xs[0], p.dims),
@@ -259,11 +256,6 @@ CREATED: dict[str, Callable[[Any], Array]] = {
     ),
     "eye": lambda p: np.eye(p.rows, p.columns, p.k),
 }
-
-
-def one_hot(indices: Array, params: Any) -> Array:
-    """Return rows of zeros with a one where the index says; zeros alone beyond the depth."""
-    return indices[..., None] == np.arange(params.depth)
 
 
 def softmax(x: Array, params: Any) -> Array:

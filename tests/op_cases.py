@@ -10,8 +10,9 @@ from softcuda.backends import backends
 from softcuda.dtype import DTYPES
 from softcuda.executor.executable import Executable
 from softcuda.graph.node import Node
+from softcuda.graph.op import OPS, Kind
 from softcuda.graph.trace import trace
-from softcuda.profile.model import DeviceFacts, Profile, Row
+from softcuda.profile.model import DeviceFacts, PoolSettings, Profile, Row
 from softcuda.profile.vocabulary import work_ops
 from softcuda.target import Target
 from softcuda.tools.workloads import shape_variants
@@ -26,6 +27,32 @@ def profile_of(backend_id: str) -> Profile:
         {"soft_version": "0.1.0"},
         DeviceFacts(),
         tuple(Row(op, None, 0, None, backend_id) for op in work_ops()),
+    )
+
+
+# What is made for a kind of op on a device; cuda_naive for the others.
+_MADE_FOR = {
+    Kind.ELEMENTWISE: "cuda_elementwise",
+    Kind.REDUCTION: "cuda_reduce",
+    Kind.SCAN: "cuda_reduce",
+    Kind.COMPOSITE: "cuda_reduce",
+    Kind.CONTRACTION: "cuda_tiled",
+}
+
+
+def fast_profile(**chosen: str) -> Profile:
+    """Return a profile of the CUDA backend that is made for each op, or the chosen one.
+
+    Outputs stay on the device.
+    """
+    made_for = {op: _MADE_FOR.get(OPS[op].kind, "cuda_naive") for op in work_ops()}
+    backend_ids = {**made_for, "copy": "cuda_permute", **chosen}
+    return Profile(
+        "fast",
+        {"soft_version": "0.1.0"},
+        DeviceFacts(),
+        tuple(Row(op, None, 0, None, backend_id) for op, backend_id in backend_ids.items()),
+        pool=PoolSettings("cuda"),
     )
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcuda.backends.host.packed import TileLimits
 from softcuda.backends.host.products import Method, Product
+from softcuda.backends.host.tiling import TileLimits
 from softcuda.backends.steps import Operand, Step, Unit, Verdict
 from softcuda.dtype import DType, f32, f64
 from softcuda.graph.lines import Line
@@ -35,7 +35,7 @@ FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # every step is boun
 # 1024 x 1024 x 1024: packing is then a tenth of the product, and scratch at most 16 MiB of f32.
 _METHOD: Final = Method(
     multiply=np.matmul,
-    limits=TileLimits(m=1024, n=1024, k=1024, tile=1 << 20),
+    limits=TileLimits(m=1 << 13, n=1 << 13, k=1 << 11, tile=1 << 20),
     direct=(f32, f64),
     by_columns=False,
 )

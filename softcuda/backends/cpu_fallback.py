@@ -15,9 +15,10 @@ from softcuda.backends.host import composites, creation, indexing, movement, pos
 from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.elementwise import ELEMENTWISE
 from softcuda.backends.host.mapped import bind_elementwise
-from softcuda.backends.host.packed import TileLimits
 from softcuda.backends.host.products import Method, Product
 from softcuda.backends.host.reductions import REDUCTIONS, bind_reduce
+from softcuda.backends.host.scattering import bind_scatter, scatter_scratch_bytes
+from softcuda.backends.host.tiling import TileLimits
 from softcuda.backends.steps import Operand, Step, Unit, Verdict
 from softcuda.dtype import DType, f64, i64
 from softcuda.errors import BackendError
@@ -41,6 +42,8 @@ def _einsum(a: Array, b: Array, out: Array) -> None:
     np.einsum("bmk,bkn->bmn", a, b, out=out, optimize=False)
 
 
+_SCATTERS: Final = ("index_add", "scatter_add")
+_WITH_SCRATCH: Final = ("matmul", *_SCATTERS)  # bound beside the table, for their scratch
 _METHOD: Final = Method(
     multiply=_einsum,
     limits=TileLimits(m=128, n=128, k=512, tile=1 << 16),
@@ -63,6 +66,8 @@ def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     scratch = 0
     if micro.op.kind is Kind.CONTRACTION:
         scratch = _product(inputs, unit.result, micro.params).scratch_bytes
+    elif micro.op.name in _SCATTERS:
+        scratch = scatter_scratch_bytes(unit.result)
     return (
         Step(
             BACKEND_ID,
@@ -79,20 +84,25 @@ def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
 def bind(
     step: Step, inputs: Sequence[Array], outputs: Sequence[Array], scratch: Array | None
 ) -> list[Call]:
-    """Return the calls of a step on these arrays; none where the result has no elements.
+    """Return the calls of a step on these arrays.
+
+    None where the result has no elements, but for ops that check indices.
 
     Raises:
         BackendError: the step names no op.
     """
     out = outputs[0]
-    if step.kernel not in _BINDERS and step.kernel != "matmul":
+    if step.kernel not in _BINDERS and step.kernel not in _WITH_SCRATCH:
         raise BackendError(
-            f"cpu_fallback has no op {step.kernel!r}; it has {', '.join(sorted(_BINDERS))}, matmul"
+            f"cpu_fallback has no op {step.kernel!r}; it has "
+            f"{', '.join((*sorted(_BINDERS), *_WITH_SCRATCH))}"
         )
-    if not out.size and step.kernel not in ("take", "gather"):
+    if not out.size and not OPS[step.kernel].has_indices:
         return []
     if step.kernel == "matmul":
         return _product(step.inputs, step.outputs[0], step.params).bind(inputs, out, scratch)
+    if step.kernel in _SCATTERS:
+        return bind_scatter(step.kernel, inputs, out, step.params, scratch)
     binder: Binder = _BINDERS[step.kernel]
     return binder(step, inputs, out)
 

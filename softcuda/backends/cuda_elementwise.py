@@ -7,6 +7,8 @@ from typing import Final
 
 from softcuda.backends.cuda.elementwise import Variant, chain_spec, prepare_chain
 from softcuda.backends.cuda.layouts import Lies, Tile, fitted_tile
+from softcuda.backends.cuda.permute_kinds import TileKind
+from softcuda.backends.cuda.turned import TurnedVariant, turned_spec
 from softcuda.backends.steps import Micro, Step, Unit, Verdict
 from softcuda.dtype import DTYPES, DType, f32
 from softcuda.graph.lines import Line
@@ -22,22 +24,32 @@ FUSES: Final = frozenset({Kind.ELEMENTWISE})
 EPILOGUES: Final[frozenset[Kind]] = frozenset()
 
 
+def _chain(dtype: DType) -> tuple[Micro, ...]:
+    return (Micro(OPS["copy"], (0,), (), dtype, ()),)
+
+
 def _copy(dtype: DType, shape: Variant | None = None) -> KernelSpec:
-    chain = (Micro(OPS["copy"], (0,), (), dtype, ()),)
-    return chain_spec(
-        chain, (dtype,), shape or Variant((Lies.DENSE,), fitted_tile(chain, (dtype,)))
-    )
+    chain = _chain(dtype)
+    made = shape or Variant((Lies.DENSE,), fitted_tile(chain, (dtype,), 1))
+    return chain_spec(chain, (dtype,), made)
+
+
+def _turned(rows: int, columns: int, items: int) -> KernelSpec:
+    kind = TileKind(4, rows, columns, items, 3, 0)
+    return turned_spec(_chain(f32), (f32,), TurnedVariant(("Turned<f32>",), kind, 2, 4))
 
 
 # The shortest chain in every variant; those of a graph are generated for it.
 KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(_copy(dtype) for dtype in DTYPES.values()),
-    _copy(f32, Variant((Lies.SINGLE,), Tile(4, 4))),
-    _copy(f32, Variant((Lies.ROW,), Tile(4, 4), 2)),
-    _copy(f32, Variant((Lies.LEVEL,), Tile(4, 4), 2)),
+    _copy(f32, Variant((Lies.SINGLE,), Tile(4, 2))),
+    _copy(f32, Variant((Lies.ROW,), Tile(4, 2), 2)),
+    _copy(f32, Variant((Lies.LEVEL,), Tile(4, 2), 2)),
     _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 2)),
     _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 2, True)),
     _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 64, True)),
+    _turned(4, 4, 1),
+    _turned(1, 1, 8),
 )
 
 
@@ -53,4 +65,4 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step that computes the unit."""
-    return prepare_chain(BACKEND_ID, unit)
+    return prepare_chain(BACKEND_ID, unit, target)

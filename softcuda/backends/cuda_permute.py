@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from softcuda.backends.cuda.permute import PERMUTE_KERNELS, Side, cast_launch, copy_launch
+from softcuda.backends.cuda.elementwise import prepare_chain
+from softcuda.backends.cuda.layouts import ChainInput
+from softcuda.backends.cuda.permute import PERMUTE_KERNELS, Side, copy_launch
+from softcuda.backends.cuda.planned import Launches, one_step
+from softcuda.backends.cuda.turned import tiled_launch
 from softcuda.backends.launches import KernelLaunch, read
 from softcuda.backends.steps import Micro, Operand, Step, Unit, Verdict
 from softcuda.graph.lines import Line
-from softcuda.graph.op import Kind
-from softcuda.graph.params import Dims
+from softcuda.graph.op import OPS, Kind
+from softcuda.graph.params import Cast, Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
@@ -19,7 +23,7 @@ __all__ = ["BACKEND_ID", "DEVICE", "EPILOGUES", "FUSES", "KERNELS", "prepare", "
 
 BACKEND_ID: Final = "cuda_permute"
 DEVICE: Final = "cuda"
-FUSES: Final[frozenset[Kind]] = frozenset()
+FUSES: Final = frozenset({Kind.ELEMENTWISE})  # a copy or cast beside others is part of their chain
 EPILOGUES: Final[frozenset[Kind]] = frozenset()
 KERNELS: Final[tuple[KernelSpec, ...]] = PERMUTE_KERNELS
 
@@ -46,26 +50,18 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
-    """Return the one step of a node; a result without elements launches nothing."""
+    """Return the one step of a unit; a result without elements launches nothing."""
+    if len(unit.chain) > 1 or unit.chain[-1].op.name == "cast":
+        return prepare_chain(BACKEND_ID, unit, target)
+    return one_step(BACKEND_ID, unit, lambda: (_launches(unit, target), 0))
+
+
+def _launches(unit: Unit, target: Target) -> Launches:
     micro = unit.chain[-1]
-    launches: tuple[KernelLaunch, ...] = ()
-    if numel(unit.result.dims):
-        places = _places(unit, micro)
-        launches = tuple(
-            _moved(unit.operands[source], source, place, unit.result, target)
-            for source, place in zip(micro.sources, places, strict=True)
-            if numel(unit.operands[source].dims)
-        )
-    return (
-        Step(
-            BACKEND_ID,
-            launches[0].spec.id if launches else micro.op.name,
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            lines=unit.lines,
-            launches=launches,
-        ),
+    return tuple(
+        _moved(unit.operands[source], source, place, unit.result, target)
+        for source, place in zip(micro.sources, _places(unit, micro), strict=True)
+        if numel(unit.operands[source].dims)
     )
 
 
@@ -86,9 +82,10 @@ def _places(unit: Unit, micro: Micro) -> list[Side]:
 def _moved(
     operand: Operand, number: int, place: Side, result: Operand, target: Target
 ) -> KernelLaunch:
-    source = read(number)
-    if operand.dtype is not result.dtype:
-        dtypes = (operand.dtype, result.dtype)
-        return cast_launch(operand.dims, source, operand.strides, place, dtypes, target)
-    given = Side(operand.offset, operand.strides)
-    return copy_launch(operand.dims, source, given, place, result.dtype.itemsize, target)
+    dims, dtype = operand.dims, result.dtype
+    if operand.dtype is dtype:
+        given = Side(operand.offset, operand.strides)
+        return copy_launch(dims, read(number), given, place, dtype.itemsize, target)
+    cast = (Micro(OPS["cast"], (0,), dims, dtype, Cast(dtype)),)
+    reading = ChainInput(read(number), operand.dtype, operand.strides, operand.offset)
+    return tiled_launch(cast, reading, dims, place, target)

@@ -29,7 +29,7 @@ class Argument(NamedTuple):
 
     `kind` says how `value` is taken: "read" and "write" are pointers to the first element of the
     step's input or output of that number; "scratch" is a pointer that many bytes into the step's
-    scratch; "status" is a pointer to the word that a kernel reports errors in; "i32", "i64",
+    scratch; "status" is a pointer to the words that a kernel reports errors in; "i32", "i64",
     "f32", "f64" are numbers; "packed" is a struct by value, its bytes little-endian.
     """
 
@@ -72,10 +72,9 @@ def scratch(offset_bytes: int = 0) -> Argument:
 
 
 def status() -> Argument:
-    """Return the pointer to the status word: 4 i64, of which a kernel sets the first error.
+    """Return the pointer to the status words, in which a kernel tells the first error it meets.
 
-    Word 0 is 0, or the code of the error: 1 index out of range (word 1 the index, word 2 the
-    extent), 2 negative integer power (word 1 the exponent).
+    softcuda/backends/reports.py reads them.
     """
     return Argument("status", 0)
 

@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from softcuda.backends import cpu_blas, cpu_fallback, cpu_fused
 from softcuda.backends.contract import check_backend, check_calls
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.errors import BackendError
@@ -34,9 +33,13 @@ Call = tuple[Any, tuple[Any, ...]]
 
 REFERENCE: Mapping[str, str] = MappingProxyType({"cpu": "cpu_fallback", "cuda": "cuda_naive"})
 
-_SHIPPED_CUDA: Final = (
+_SHIPPED: Final = (
+    "cpu_fallback",
+    "cpu_blas",
+    "cpu_fused",
     "cuda_naive",
     "cuda_tiled",
+    "cuda_contract",
     "cuda_elementwise",
     "cuda_reduce",
     "cuda_permute",
@@ -59,52 +62,50 @@ class Backend(Protocol):
 
 
 class _Backends(Mapping[str, Any]):
-    """Backends by id; a CUDA backend of softcuda is imported when it is first asked for."""
+    """Backends by id; one that softcuda ships is imported when it is first asked for."""
 
-    def __init__(self, present: Mapping[str, Any]) -> None:
-        self._present = dict(present)
+    def __init__(self, added: Mapping[str, Any]) -> None:
+        self._ids = (*_SHIPPED, *added)
+        self._present = dict(added)
 
     def __getitem__(self, backend_id: str) -> Any:
         found = self._present.get(backend_id)
         if found is None:
-            if backend_id not in _SHIPPED_CUDA:
+            if backend_id not in _SHIPPED:
                 raise KeyError(backend_id)
             found = import_module(f"softcuda.backends.{backend_id}")
             self._present[backend_id] = found
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._present, *_SHIPPED_CUDA)))
+        return iter(self._ids)
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._ids)
 
 
 class _Registry:
     """The backends by id; writers replace the whole mapping, so readers need no lock."""
 
-    def __init__(self, modules: Sequence[Any]) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._shipped = frozenset(m.BACKEND_ID for m in modules)
-        self._present: dict[str, Any] = {m.BACKEND_ID: m for m in modules}
-        self.by_id: Mapping[str, Any] = _Backends(self._present)
+        self._added: dict[str, Any] = {}
+        self.by_id: Mapping[str, Any] = _Backends({})
         self.added: Mapping[str, str] = MappingProxyType({})
         self.changes = 0
 
     def replace(self, add: Any = None, drop: str | None = None) -> None:
         with self._lock:
-            changed = {k: m for k, m in self._present.items() if k != drop}
-            if add is not None:
+            changed = {k: m for k, m in self._added.items() if k != drop}
+            if add is not None and add.BACKEND_ID not in _SHIPPED:
                 changed[add.BACKEND_ID] = add
-            self._present = changed
+            self._added = changed
             self.changes += 1
             self.by_id = _Backends(changed)
-            self.added = MappingProxyType(
-                {k: m.DEVICE for k, m in changed.items() if k not in self._shipped}
-            )
+            self.added = MappingProxyType({k: m.DEVICE for k, m in changed.items()})
 
 
-_registry = _Registry((cpu_fallback, cpu_blas, cpu_fused))
+_registry = _Registry()
 
 
 def backends() -> Mapping[str, Any]:

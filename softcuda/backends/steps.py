@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from softcuda.dtype import DType
@@ -44,8 +43,7 @@ class Micro(NamedTuple):
     params: Params
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """A node, or a group of fused nodes, that one backend is asked to prepare.
 
     Attributes:
@@ -61,8 +59,7 @@ class Unit:
     lines: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One piece of execution: a function or kernel by name, and what it reads and writes.
 
     Attributes:

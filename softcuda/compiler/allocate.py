@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from softcuda.backends.steps import Operand, Step
 from softcuda.compiler.arena import Lifetime, plan
@@ -24,8 +23,7 @@ _ON_HOST: Final = ("cpu_fallback", "copy")
 _ON_DEVICE: Final = ("transfer", "d2d")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
+class MemoryPlan(NamedTuple):
     """The memory plan of a program.
 
     Attributes:

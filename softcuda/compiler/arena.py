@@ -10,7 +10,6 @@ Inference", 2020.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from softcuda.compiler.arena_fit import PaddedLifetime, best_fit, two_ended
@@ -42,8 +41,7 @@ class Lifetime(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaPlan:
+class ArenaPlan(NamedTuple):
     """Where values live in the arena.
 
     Attributes:

@@ -8,6 +8,7 @@ from softcuda.backends.steps import Step, Unit
 from softcuda.compiler.allocate import allocate, update_steps
 from softcuda.compiler.fuse import fuse
 from softcuda.compiler.lower import lower
+from softcuda.compiler.place import place
 from softcuda.compiler.program import Chosen, Groups, Program
 from softcuda.compiler.schedule import in_turns, order
 from softcuda.compiler.select import Selector, select
@@ -35,7 +36,8 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
     simplified = simplify(verify(graph))
     choices = select(simplified.graph, selector)
     lowered = lower(simplified.graph, choices, selector)
-    chosen = transfer(lowered, settings.profile.pool.device)
+    placed = place(lowered, selector, settings)
+    chosen = transfer(placed.chosen, settings.profile.pool.device)
     groups = fuse(chosen.graph, chosen.choices, settings.target)
     steps = _schedule(chosen, groups, settings.target)
     allocation = allocate(chosen, steps)
@@ -59,7 +61,7 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
         block_bytes=settings.profile.pool.block_size,
         target=settings.target,
         profile=settings.profile.name,
-        footer=modelled_totals(final, chosen.choices, settings.profile),
+        footer=placed.footer or modelled_totals(final, chosen.choices, settings.profile),
     )
 
 

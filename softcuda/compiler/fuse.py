@@ -21,7 +21,7 @@ from softcuda.graph.lines import Graph
 from softcuda.graph.op import Kind
 from softcuda.target import Target
 
-__all__ = ["MAX_CHAIN", "MAX_OPERANDS", "fuse"]
+__all__ = ["MAX_CHAIN", "MAX_OPERANDS", "fuse", "fused_lines"]
 
 MAX_CHAIN = 256  # ops in one unit
 MAX_OPERANDS = 64  # reads from outside in one unit
@@ -35,6 +35,14 @@ def fuse(graph: Graph, choices: Sequence[Choice], target: Target) -> Groups:
     layouts = _layouts(graph)
     units = tuple([_unit(graph, layouts, group.ordered()) for group in grown])
     return Groups(units, tuple([choices[group.runner].backend_id for group in grown]))
+
+
+def fused_lines(
+    graph: Graph, choices: Sequence[Choice], target: Target
+) -> list[tuple[list[int], str]]:
+    """Return the lines of each unit that `fuse` makes, and the backend that runs it."""
+    grown = _Growing(graph, choices, target).grow()
+    return [(group.ordered(), choices[group.runner].backend_id) for group in grown]
 
 
 @dataclass(slots=True)

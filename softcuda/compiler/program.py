@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from softcuda.backends.steps import Step, Unit
@@ -78,8 +77,7 @@ class Groups(NamedTuple):
     backend_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A compiled graph: everything is decided, nothing is bound to memory yet.
 
     Attributes:

@@ -29,6 +29,7 @@ class Selector:
         self._strict = settings.strict
         self._no_device = settings.no_device
         self._backends: Mapping[str, Any] = backends()
+        self._of_device: dict[str, tuple[str, ...]] = {}
 
     def choose(self, line: Line, operands: Sequence[Line]) -> Choice:
         """Return the decision for one line.
@@ -60,7 +61,7 @@ class Selector:
                 f"{type(verdict).__name__}; allowed is a softcuda.backends.Verdict"
             )
         if verdict:
-            return Choice(backend_id, reason)
+            return Choice(backend_id, reason, _compute_note(line, backend))
         if kind is Kind.COMPOSITE:
             return Choice("expanded", reason, f"{backend_id}: {verdict.reason}")
         if self._strict:
@@ -73,6 +74,33 @@ class Selector:
         return Choice(
             stand_in, reason, f"{backend_id} refused ({verdict.reason}); {stand_in} stands in"
         )
+
+    def choose_on(self, line: Line, operands: Sequence[Line], device: str) -> Choice | None:
+        """Return the decision for one line on a device; None where no backend there takes it.
+
+        The backend of the row nearest in size that names one of the device; else, on the CPU,
+        that of DEFAULT.soft, elsewhere the first registered one that takes it, the reference last.
+        """
+        dtype, size = row_dtype(line, operands).name, row_size(line, operands)
+        named = [self._profile.nearest(line.op.name, dtype, size, self._on(device))]
+        if device == "cpu":
+            named.append(self._default.lookup(line.op.name, dtype, size))
+        rows = [(row.backend_id, self._profile.label(row)) for row in named if row is not None]
+        others = [name for name in self._on(device) if name != REFERENCE[device]]
+        for backend_id, reason in (
+            *rows,
+            *((name, "") for name in (*others, REFERENCE[device])),
+        ):
+            if self._backends[backend_id].supports(line, operands, self._target):
+                return Choice(backend_id, reason)
+        return None
+
+    def _on(self, device: str) -> tuple[str, ...]:
+        """Return the registered backends of a device type, in the registry's order."""
+        if device not in self._of_device:
+            known = self._backends.items()
+            self._of_device[device] = tuple(k for k, m in known if device == m.DEVICE)
+        return self._of_device[device]
 
     def _row(self, line: Line, operands: Sequence[Line]) -> tuple[str, str]:
         op = line.op.name
@@ -112,6 +140,14 @@ class Selector:
             f"{line.op.name}: {reason} names {backend_id}, which is not registered; registered "
             f"are {', '.join(self._backends)}; call softcuda.backends.register first"
         )
+
+
+def _compute_note(line: Line, backend: Any) -> str:
+    """Return what the table says where a backend lacks the units that a contraction asks for."""
+    asked = line.params.compute if line.op.kind is Kind.CONTRACTION else None
+    if asked is None or asked in getattr(backend, "COMPUTES", ()):
+        return ""
+    return f"{backend.BACKEND_ID} has no units of {asked} and computes in f32"
 
 
 def select(graph: Graph, selector: Selector) -> tuple[Choice, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from softcuda.profile.model import Profile
 from softcuda.target import Target
@@ -10,8 +10,7 @@ from softcuda.target import Target
 __all__ = ["Settings"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What decides beside the graph.
 
     Attributes:

@@ -15,15 +15,8 @@ __all__ = ["modelled_totals"]
 def modelled_totals(graph: Graph, choices: Sequence[Choice], profile: Profile) -> tuple[str, ...]:
     """Return the lines that end a printed table: both modelled totals [microseconds].
 
-    Nothing is said of them where the profile has no [costs]; a policy other than `table` is named.
+    Nothing is said of them where the profile has no [costs].
     """
-    if profile.policy != "table":
-        policy = f"policy {profile.policy}: this version obeys the rows, as policy table does"
-        return (policy, *_totals(graph, choices, profile))
-    return _totals(graph, choices, profile)
-
-
-def _totals(graph: Graph, choices: Sequence[Choice], profile: Profile) -> tuple[str, ...]:
     if not profile.costs:
         return ()
     totals = {"cpu": 0.0, "cuda": 0.0}

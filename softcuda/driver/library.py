@@ -66,10 +66,13 @@ class _Place:
 
 
 class _Current(threading.local):
-    """The calling thread's own place."""
+    """The calling thread's own place; a finalizer at the end of its thread may ask once more."""
 
-    def __init__(self) -> None:
-        self.place = _Place()
+    def __getattr__(self, name: str) -> _Place:
+        if name != "place":
+            raise AttributeError(name)
+        self.place: _Place = _Place()
+        return self.place
 
 
 class Driver:

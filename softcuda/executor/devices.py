@@ -115,6 +115,10 @@ class DeviceSession:
             self._status_words[...] = 0
             raise error
 
+    def pinned(self, nbytes: int) -> Array:
+        """Return pinned memory of the host as bytes; copies of it take no detour."""
+        return PinnedMemory(self.context, nbytes).array()
+
     def slot(self, dims: Dims, dtype: np.dtype[Any]) -> Slot:
         """Return a fresh output buffer on the device."""
         memory = self.ledger.memory(numel(dims) * dtype.itemsize, is_output=True)

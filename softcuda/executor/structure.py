@@ -14,10 +14,14 @@ __all__ = ["MAX_DEPTH", "flatten", "rebuild"]
 MAX_DEPTH: Final = 100  # levels of a structure; one that contains itself has no end
 
 
-def flatten(outputs: Any) -> tuple[list[Node], Any]:
+def flatten(structure: Any, what: str = "outputs") -> tuple[list[Node], Any]:
     """Return the nodes of a structure in order, and its skeleton with numbers for nodes.
 
     Lists, tuples and dicts keep their class, an OrderedDict or a named tuple say.
+
+    Args:
+        structure: a tensor, or lists, tuples and dicts of tensors.
+        what: what it is, first word of the errors.
 
     Raises:
         ArgumentTypeError: something in it is neither a tensor nor a list, tuple or dict.
@@ -36,7 +40,7 @@ def flatten(outputs: Any) -> tuple[list[Node], Any]:
             return len(nodes) - 1
         if depth > MAX_DEPTH:
             raise ArgumentError(
-                f"outputs: a {type(part).__name__} lies {depth} levels deep; allowed are "
+                f"{what}: a {type(part).__name__} lies {depth} levels deep; allowed are "
                 f"{MAX_DEPTH} levels, and no structure that contains itself"
             )
         inner = depth + 1
@@ -47,11 +51,11 @@ def flatten(outputs: Any) -> tuple[list[Node], Any]:
         if isinstance(part, (list, tuple)):
             return _refilled(part, [visit(value, inner) for value in part])
         raise ArgumentTypeError(
-            f"outputs: {part!r} of type {type(part).__name__} is no tensor; allowed are tensors "
+            f"{what}: {part!r} of type {type(part).__name__} is no tensor; allowed are tensors "
             "and lists, tuples and dicts of them"
         )
 
-    return nodes, visit(outputs, 0)
+    return nodes, visit(structure, 0)
 
 
 def rebuild(skeleton: Any, value: Callable[[int], Any]) -> Any:

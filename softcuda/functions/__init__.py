@@ -26,7 +26,14 @@ from softcuda.functions.binary import (
     subtract,
     where,
 )
-from softcuda.functions.composites import cross_entropy, layer_norm, log_softmax, mse_loss, softmax
+from softcuda.functions.composites import (
+    cross_entropy,
+    huber_loss,
+    layer_norm,
+    log_softmax,
+    mse_loss,
+    softmax,
+)
 from softcuda.functions.contractions import dot, matmul, outer
 from softcuda.functions.creation import (
     arange,
@@ -40,10 +47,19 @@ from softcuda.functions.creation import (
     zeros_like,
 )
 from softcuda.functions.evaluation import evaluate, to
-from softcuda.functions.indexing import gather, one_hot, take, take_along_axis, tril, triu
+from softcuda.functions.indexing import (
+    gather,
+    index_add,
+    one_hot,
+    scatter_add,
+    take,
+    take_along_axis,
+    tril,
+    triu,
+)
 from softcuda.functions.joining import concat, pad, split, stack
 from softcuda.functions.leaves import asarray, from_dlpack, input, tensor, variable
-from softcuda.functions.random import normal, uniform
+from softcuda.functions.random import dropout, normal, uniform
 from softcuda.functions.reductions import (
     all,
     any,
@@ -75,9 +91,12 @@ from softcuda.functions.shapes import (
 from softcuda.functions.unary import (
     abs,
     acos,
+    acosh,
     asin,
+    asinh,
     astype,
     atan,
+    atanh,
     cast,
     ceil,
     conj,
@@ -97,6 +116,7 @@ from softcuda.functions.unary import (
     log1p,
     log2,
     logical_not,
+    mish,
     negative,
     reciprocal,
     relu,
@@ -108,6 +128,7 @@ from softcuda.functions.unary import (
     sin,
     sinh,
     softplus,
+    softsign,
     sqrt,
     square,
     tan,
@@ -117,6 +138,7 @@ from softcuda.functions.unary import (
 __all__ = [
     "abs",
     "acos",
+    "acosh",
     "add",
     "all",
     "any",
@@ -125,9 +147,11 @@ __all__ = [
     "argmin",
     "asarray",
     "asin",
+    "asinh",
     "astype",
     "atan",
     "atan2",
+    "atanh",
     "broadcast_to",
     "cast",
     "ceil",
@@ -142,6 +166,7 @@ __all__ = [
     "diagonal",
     "divide",
     "dot",
+    "dropout",
     "equal",
     "erf",
     "evaluate",
@@ -160,6 +185,8 @@ __all__ = [
     "gelu",
     "greater",
     "greater_equal",
+    "huber_loss",
+    "index_add",
     "input",
     "isfinite",
     "isinf",
@@ -183,6 +210,7 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "mish",
     "moveaxis",
     "mse_loss",
     "multiply",
@@ -205,6 +233,7 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "scatter_add",
     "sigmoid",
     "sign",
     "silu",
@@ -212,6 +241,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "softsign",
     "split",
     "sqrt",
     "square",

@@ -14,7 +14,7 @@ from softcuda.graph.shapes import normalize_axis
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import plain_number, whole_number
 
-__all__ = ["cross_entropy", "layer_norm", "log_softmax", "mse_loss", "softmax"]
+__all__ = ["cross_entropy", "huber_loss", "layer_norm", "log_softmax", "mse_loss", "softmax"]
 
 
 def softmax(x: TensorLike, axis: int = -1) -> Tensor:
@@ -117,13 +117,41 @@ def mse_loss(prediction: TensorLike, target: TensorLike, reduction: str = "mean"
         ShapeError: the shapes differ; they are not broadcast.
         ArgumentError: an unknown reduction.
     """
-    guess, truth = _floating("mse_loss", prediction), _floating("mse_loss", target)
-    if guess.dims != truth.dims:
-        raise ShapeError(
-            f"mse_loss: the prediction has shape {list(guess.dims)} and the target "
-            f"{list(truth.dims)}; both must be equal; broadcast_to or reshape one of them"
-        )
-    return _reduced("mse_loss", (guess - truth).square(), reduction)
+    return _reduced("mse_loss", _errors("mse_loss", prediction, target).square(), reduction)
+
+
+def huber_loss(
+    prediction: TensorLike, target: TensorLike, delta: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """Return e^2 / 2 where |e| <= delta, else delta * (|e| - delta / 2), reduced.
+
+    e[i] = prediction[i] - target[i].
+
+    Args:
+        prediction: [any shape], any dtype.
+        target: [same shape], any dtype.
+        delta: where the square becomes a straight line, above 0.
+        reduction: "mean", "sum", or "none" for one error an element.
+
+    Returns:
+        [] or [shape of prediction], of the common dtype, f32 for bool and integers.
+
+    Raises:
+        ShapeError: the shapes differ; they are not broadcast.
+        ArgumentError: an unknown reduction, or a delta that is not above 0.
+        ArgumentTypeError: delta is no number.
+
+    Source:
+        P. J. Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics
+        35 (1964).
+    """
+    width = float(plain_number("huber_loss", "delta", delta))
+    if not 0 < width < math.inf:
+        raise ArgumentError(f"huber_loss: delta is {width}; allowed are finite numbers above 0")
+    error = _errors("huber_loss", prediction, target)
+    size = error.abs()
+    loss = where(size <= width, error.square() * 0.5, (size - 0.5 * width) * width)
+    return _reduced("huber_loss", loss, reduction)
 
 
 def cross_entropy(
@@ -175,6 +203,16 @@ def cross_entropy(
     picked = logs.apply(OPS["gather"], (logs, labels), Gather(place, "cross_entropy"))
     picked = picked.squeeze(place)
     return _reduced("cross_entropy", -picked, reduction)
+
+
+def _errors(what: str, prediction: TensorLike, target: TensorLike) -> Tensor:
+    guess, truth = _floating(what, prediction), _floating(what, target)
+    if guess.dims != truth.dims:
+        raise ShapeError(
+            f"{what}: the prediction has shape {list(guess.dims)} and the target "
+            f"{list(truth.dims)}; both must be equal; broadcast_to or reshape one of them"
+        )
+    return guess - truth
 
 
 def _floating(what: str, value: TensorLike) -> Tensor:

@@ -6,15 +6,24 @@ from typing import Any
 
 from softcuda.dtype import DType, as_dtype, f32
 from softcuda.errors import ArgumentError, DTypeError, ShapeError
-from softcuda.functions.operands import TensorLike, as_tensor
+from softcuda.functions.operands import TensorLike, as_tensor, as_tensors
 from softcuda.graph.op import OPS
-from softcuda.graph.params import Gather, OneHot, Triangle
+from softcuda.graph.params import Dims, Gather, OneHot, Triangle
 from softcuda.graph.shapes import broadcast_dims, check_dims, normalize_axis
 from softcuda.tensor import Tensor
 from softcuda.tensor.indexing import integer_node
 from softcuda.tensor.values import whole_number
 
-__all__ = ["gather", "one_hot", "take", "take_along_axis", "tril", "triu"]
+__all__ = [
+    "gather",
+    "index_add",
+    "one_hot",
+    "scatter_add",
+    "take",
+    "take_along_axis",
+    "tril",
+    "triu",
+]
 
 
 def take(x: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
@@ -102,6 +111,77 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -
     if rows.dims != shapes[1]:
         rows = rows.broadcast_to(shapes[1])
     return node.apply(OPS["gather"], (node, rows), Gather(place, "take_along_axis"))
+
+
+def index_add(x: TensorLike, indices: TensorLike, values: TensorLike, axis: int) -> Tensor:
+    """Return x with values[.., j, ..] added to x[.., indices[j], ..]: slices by position.
+
+    y[.., r, ..] = x[.., r, ..] + sum over the j with indices[j] = r of values[.., j, ..]
+
+    Indices that repeat add up: in a fixed order, so that the same inputs give the same bits. Floats
+    are added up in f32 at least and rounded once; integers wrap.
+
+    Args:
+        x: [any shape of rank 1 and above], any dtype.
+        indices: [any shape], i32 or i64; negative ones count from the end.
+        values: [shape of take(x, indices, axis), or what broadcasts to it], any dtype; a number is
+            weak.
+        axis: the axis of x that is addressed.
+
+    Returns:
+        [shape of x], of the common dtype of x and values.
+
+    Raises:
+        AxisError: x has no such axis.
+        DTypeError: the indices are no integers; x and values are both bool.
+        ShapeError: the shapes do not fit, or the axis is empty.
+        IndexOutOfRange: at run, an index outside the axis.
+
+    Example:
+        >>> index_add([0, 0, 0], [2, 0, 2], 1, 0).numpy().tolist()
+        [1, 0, 2]
+    """
+    return _added("index_add", x, indices, values, axis, are_slices=True)
+
+
+def scatter_add(x: TensorLike, indices: TensorLike, values: TensorLike, axis: int) -> Tensor:
+    """Return x with values[.., j, ..] added to x[.., indices[.., j, ..], ..]: single elements.
+
+    Indices that repeat add up: in a fixed order, so that the same inputs give the same bits. Floats
+    are added up in f32 at least and rounded once; integers wrap.
+
+    Args:
+        x: [any shape of rank 1 and above], any dtype.
+        indices: [same rank, other extents no larger than those of x], i32 or i64; negative ones
+            count from the end.
+        values: [shape of indices, or what broadcasts to it], any dtype; a number is weak.
+        axis: the axis of x that is addressed.
+
+    Returns:
+        [shape of x], of the common dtype of x and values.
+
+    Raises:
+        AxisError: x has no such axis.
+        DTypeError: the indices are no integers; x and values are both bool.
+        ShapeError: the shapes do not fit.
+        IndexOutOfRange: at run, an index outside the axis.
+    """
+    return _added("scatter_add", x, indices, values, axis, are_slices=False)
+
+
+def _added(
+    what: str, x: TensorLike, indices: TensorLike, values: TensorLike, axis: int, are_slices: bool
+) -> Tensor:
+    """Return the node of an op that adds slices, or single elements; values are broadcast."""
+    node, added = as_tensors(what, x, values)
+    rows = integer_node(Tensor, what, indices)
+    place = normalize_axis(what, axis, node.ndim)
+    wanted: Dims = rows.dims
+    if are_slices:
+        wanted = check_dims(what, (*node.dims[:place], *rows.dims, *node.dims[place + 1 :]))
+    if added.dims != wanted and broadcast_dims(what, [wanted, added.dims]) == wanted:
+        added = added.broadcast_to(wanted)
+    return node.apply(OPS[what], (node, rows, added), Gather(place))
 
 
 def one_hot(indices: TensorLike, depth: int, dtype: DType | Any = f32) -> Tensor:

@@ -19,12 +19,13 @@ from softcuda.graph.shapes import check_dims
 from softcuda.interop.capsules import place_of
 from softcuda.interop.protocols import array_of_host
 from softcuda.tensor import Tensor
+from softcuda.tensor.gradients import mark
 from softcuda.tensor.values import array_of, device_array_of
 
 __all__ = ["asarray", "from_dlpack", "input", "tensor", "variable"]
 
 
-def tensor(value: TensorLike, dtype: DType | Any = None) -> Tensor:
+def tensor(value: TensorLike, dtype: DType | Any = None, *, requires_grad: bool = False) -> Tensor:
     """Return a tensor that owns a copy of a value.
 
     An array of another library in CUDA memory is copied there, on the device.
@@ -34,19 +35,23 @@ def tensor(value: TensorLike, dtype: DType | Any = None) -> Tensor:
             interface, or Tensor.
         dtype: dtype of the result; None gives Python's and NumPy's floats f32, ints i64, bools
             bool, and arrays their own (u8 i8 i16 u16 as i32, u32 as i64).
+        requires_grad: mark it: gradients are wanted of it, and what depends on it keeps what it
+            was computed from, also once it is evaluated.
 
     Returns:
         [shape of the value], of `dtype`; lazy where the value is a Tensor, but for a variable,
-        whose value now is copied.
+        whose value now is copied, and for a marked one, which is a leaf with its value.
 
     Raises:
-        DTypeError: complex numbers, text, objects, u64.
+        DTypeError: complex numbers, text, objects, u64; a mark on integers or bools.
         ShapeError: a ragged list.
         NumberRangeError: an int that the dtype cannot hold.
         ArgumentTypeError: a value of another type, or on a device that programs do not run on.
         ExchangeError, NoDeviceError: an array in CUDA memory that cannot be shared.
     """
     wanted = None if dtype is None else as_dtype(dtype)
+    if requires_grad:
+        return _marked("tensor", tensor(value, wanted).evaluate().detach())
     if isinstance(value, Tensor):
         if value.op is not OPS["variable"]:
             return value.copy() if dtype is None else value.cast(dtype)
@@ -57,6 +62,11 @@ def tensor(value: TensorLike, dtype: DType | Any = None) -> Tensor:
     if shared is not None:
         return _of_dtype(Tensor.leaf(duplicate(shared)), wanted)
     return Tensor.leaf(array_of("tensor", value, wanted))
+
+
+def _marked(what: str, leaf: Tensor) -> Tensor:
+    mark(what, leaf)
+    return leaf
 
 
 def _of_dtype(made: Tensor, dtype: DType | None) -> Tensor:
@@ -180,6 +190,8 @@ def variable(
     name: str | None = None,
     dtype: DType | Any = None,
     device: str = "cpu",
+    *,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a leaf with a buffer of its own, which `assign` and a run's updates change.
 
@@ -190,6 +202,7 @@ def variable(
         name: the name in printed tables; None for none.
         dtype: dtype of the variable; None as in `tensor`.
         device: "cpu" or "cuda", where its buffer is.
+        requires_grad: mark it, as in `tensor`: a parameter.
 
     Returns:
         [shape of the value], of `dtype`.
@@ -216,7 +229,8 @@ def variable(
         data = upload(data, is_volatile=True)
     else:
         data = duplicate(data, is_volatile=True)
-    return Tensor.leaf(data, OPS["variable"], checked)
+    made = Tensor.leaf(data, OPS["variable"], checked)
+    return _marked("variable", made) if requires_grad else made
 
 
 def _is_dense(data: Any) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 
 from softcuda.dtype import DType, as_dtype, f32
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError
+from softcuda.functions.binary import where
+from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.generator import Generator, default_generator
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Random, literal
@@ -17,7 +19,7 @@ from softcuda.graph.shapes import check_dims
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import converted, plain_number
 
-__all__ = ["normal", "uniform"]
+__all__ = ["dropout", "normal", "uniform"]
 
 
 def uniform(
@@ -94,6 +96,38 @@ def normal(
     if width < 0:
         raise ArgumentError(f"normal: std is {width}; allowed are numbers >= 0")
     return _drawn("normal", shape, kind, middle, width, generator)
+
+
+def dropout(x: TensorLike, probability: float = 0.5, generator: Generator | None = None) -> Tensor:
+    """Return x with elements set to 0 at random, the others divided by the share that is kept.
+
+    y[i] = 0 where u[i] < probability, else x[i] / (1 - probability), u as `uniform` draws it: the
+    same state of the generator drops the same elements on every backend.
+
+    Args:
+        x: [any shape], any float dtype.
+        probability: the chance of an element to be dropped, 0 to 1.
+        generator: where the bits come from; None for the default generator.
+
+    Returns:
+        [shape of x], of its dtype; one evaluation draws once, every run of an executable draws
+        anew.
+
+    Raises:
+        DTypeError: x is of integers or bools.
+        ArgumentError: the probability is not from 0 to 1.
+
+    Source:
+        N. Srivastava, G. Hinton, A. Krizhevsky, I. Sutskever, R. Salakhutdinov, "Dropout: a simple
+        way to prevent neural networks from overfitting", JMLR 15 (2014).
+    """
+    node = as_tensor("dropout", x)
+    _float_dtype("dropout", node.dtype)
+    share = float(plain_number("dropout", "probability", probability))
+    if not 0 <= share <= 1:
+        raise ArgumentError(f"dropout: the probability is {share}; allowed are 0 to 1")
+    is_kept = uniform(node.dims, generator=generator) >= share
+    return where(is_kept, node * (1 / (1 - share) if share < 1 else 0.0), 0)
 
 
 def _float_dtype(what: str, dtype: DType | Any) -> DType:

@@ -14,9 +14,12 @@ from softcuda.tensor import Tensor
 __all__ = [
     "abs",
     "acos",
+    "acosh",
     "asin",
+    "asinh",
     "astype",
     "atan",
+    "atanh",
     "cast",
     "ceil",
     "conj",
@@ -36,6 +39,7 @@ __all__ = [
     "log1p",
     "log2",
     "logical_not",
+    "mish",
     "negative",
     "reciprocal",
     "relu",
@@ -47,6 +51,7 @@ __all__ = [
     "sin",
     "sinh",
     "softplus",
+    "softsign",
     "sqrt",
     "square",
     "tan",
@@ -119,10 +124,15 @@ atan = _unary("atan", "arctan x[i]", "In [-pi/2, pi/2].")
 sinh = _unary("sinh", "(e^x[i] - e^-x[i]) / 2")
 cosh = _unary("cosh", "(e^x[i] + e^-x[i]) / 2")
 tanh = _unary("tanh", "sinh x[i] / cosh x[i]")
+asinh = _unary("asinh", "arsinh x[i]")
+acosh = _unary("acosh", "arcosh x[i]", "At least 0; NaN below 1.")
+atanh = _unary("atanh", "artanh x[i]", "1 gives inf and -1 -inf; NaN outside [-1, 1].")
 sigmoid = _unary("sigmoid", "1 / (1 + e^-x[i])")
 gelu = _unary("gelu", "x[i] * (1 + erf(x[i] / sqrt 2)) / 2", "The exact form, not tanh's.")
 silu = _unary("silu", "x[i] / (1 + e^-x[i])")
+mish = _unary("mish", "x[i] * tanh(ln(1 + e^x[i]))", "Does not overflow.")
 softplus = _unary("softplus", "ln(1 + e^x[i])", "Does not overflow.")
+softsign = _unary("softsign", "x[i] / (1 + |x[i]|)", "Infinities give NaN.")
 erf = _unary("erf", "2/sqrt(pi) * integral of e^(-t^2) from 0 to x[i]")
 isnan = _unary("isnan", "whether x[i] is NaN", "False for bool and integers.")
 isinf = _unary("isinf", "whether x[i] is inf or -inf", "False for bool and integers.")

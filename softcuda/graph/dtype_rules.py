@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from softcuda.dtype import DType, bool_, f32, i64, promote
+from softcuda.dtype import DType, bool_, compute_dtype, f32, f64, i64, promote
 from softcuda.errors import DTypeError
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "branches",
     "common",
     "contracted",
+    "factors",
     "floating",
     "given",
     "index",
@@ -21,6 +22,7 @@ __all__ = [
     "no_bools",
     "one_hot",
     "same",
+    "scattered",
     "unruled",
 ]
 
@@ -103,35 +105,64 @@ def indexed(what: str) -> Rule:
     """Return the rule of take and gather: the data's dtype, with integer indices."""
 
     def rule(inputs: Sequence[Any], params: Any) -> DType:
-        if not inputs[1].dtype.is_integer:
-            raise DTypeError(
-                f"{what}: the indices have dtype {inputs[1].dtype}; allowed are i32 and i64; "
-                "cast them first"
-            )
+        _check_indices(what, inputs[1].dtype)
         return inputs[0].dtype  # type: ignore[no-any-return]
 
     return rule
 
 
+def scattered(what: str) -> Rule:
+    """Return the rule of index_add and scatter_add: the common dtype of x and of the values."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> DType:
+        _check_indices(what, inputs[1].dtype)
+        result = promote(inputs[0].dtype, inputs[2].dtype)
+        if result is bool_:
+            raise DTypeError(
+                f"{what}: the tensor and the values are bool, which cannot be added up; allowed "
+                "are numbers; cast one of them to an integer first"
+            )
+        return result
+
+    return rule
+
+
+def _check_indices(what: str, dtype: DType) -> None:
+    if not dtype.is_integer:
+        raise DTypeError(
+            f"{what}: the indices have dtype {dtype}; allowed are i32 and i64; cast them first"
+        )
+
+
 def one_hot(inputs: Sequence[Any], params: Any) -> DType:
     """Return the dtype that one_hot was asked for; its operand holds integers."""
-    if not inputs[0].dtype.is_integer:
-        raise DTypeError(
-            f"one_hot: the indices have dtype {inputs[0].dtype}; allowed are i32 and i64; "
-            "cast them first"
-        )
+    _check_indices("one_hot", inputs[0].dtype)
     return params.dtype  # type: ignore[no-any-return]
 
 
 def contracted(inputs: Sequence[Any], params: Any) -> DType:
-    """Return the common dtype of the two operands, which may not be bool."""
+    """Return the dtype that params state, else the common one of the operands, but not bool."""
     result = common(inputs, params)
+    if params.dtype is not None:
+        given: DType = params.dtype
+        if not given.is_float or (result is f64 and given is not f64):
+            raise DTypeError(
+                f"matmul: operands of {result} with a result of {given}; allowed are floats, and "
+                "for f64 operands f64; cast the result"
+            )
+        return given
     if result is bool_:
         raise DTypeError(
             "matmul: both operands are bool; allowed are numbers; cast one to an integer, or use "
             "any(logical_and(...)) for a boolean product"
         )
     return result
+
+
+def factors(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype that the operands of a contraction are converted to."""
+    result = contracted(inputs, params)
+    return result if params.dtype is None else compute_dtype(result)
 
 
 def unruled(inputs: Sequence[Any], params: Any) -> DType:

@@ -7,7 +7,6 @@ nodes it was traced from, so equal structures are equal Graphs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from softcuda.dtype import DType, rank_of
@@ -49,8 +48,7 @@ class Line(NamedTuple):
         return numel(self.dims) * self.dtype.itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(NamedTuple):
     """A whole computation.
 
     Attributes:
@@ -115,8 +113,9 @@ def row_size(line: Line, operands: Sequence[Line]) -> int:
     """Return the size by which a profile's rows are looked up (DESIGN section 4).
 
     matmul: the floor of the cube root of batch*m*n*k. Reductions, scans and composites: elements
-    of the input. Creation, random, concat, stack, pad, gather, take: of the result. All others:
-    of the result, which is the broadcast of the inputs.
+    of the input. Creation, random, concat, stack, pad, gather, take: of the result. index_add and
+    scatter_add: of the result or of the values, whichever are more. All others: of the result,
+    which is the broadcast of the inputs.
     """
     kind = line.op.kind
     if kind is Kind.CONTRACTION:
@@ -127,6 +126,8 @@ def row_size(line: Line, operands: Sequence[Line]) -> int:
         return _cube_root(numel(tuple(extents.values())))
     if kind in (Kind.REDUCTION, Kind.SCAN, Kind.COMPOSITE):
         return numel(operands[0].dims)
+    if line.op.name in ("index_add", "scatter_add"):
+        return max(numel(line.dims), numel(operands[2].dims))
     return numel(line.dims)
 
 
@@ -142,15 +143,14 @@ def _cube_root(value: int) -> int:
 def row_dtype(line: Line, operands: Sequence[Line]) -> DType:
     """Return the dtype by which a profile's rows are looked up: the widest input's.
 
-    A cast counts its result too; an op without inputs counts its result; the indices of take
-    and gather and the condition of where never widen a row.
+    A cast counts its result too; an op without inputs counts its result; indices and the
+    condition of where never widen a row.
     """
     kind = line.op.kind
     if kind in (Kind.CREATION, Kind.RANDOM) or not operands:
         return line.dtype
-    if line.op.name in ("take", "gather"):
-        return operands[0].dtype
-    candidates = [operand.dtype for operand in operands]
+    skipped = 1 if line.op.has_indices else -1
+    candidates = [operand.dtype for place, operand in enumerate(operands) if place != skipped]
     if line.op.name == "cast":
         candidates.append(line.dtype)
     return max(candidates, key=rank_of)
@@ -166,4 +166,6 @@ def operand_dtypes(op: Op, operands: Sequence[Typed], params: Params) -> tuple[D
     dtype = op.operand_rule(operands, params)
     if op.name == "where":
         return (operands[0].dtype, dtype, dtype)
+    if op.has_indices:
+        return (dtype, operands[1].dtype, dtype)
     return (dtype,) * len(operands)

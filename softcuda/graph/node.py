@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from softcuda.dtype import DType, dtype_of_array
+from softcuda.graph.flow import RECORDING, Flow
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Constant, Dims, Params, literal
 from softcuda.graph.shapes import contiguous_strides
@@ -33,8 +34,13 @@ _CONSTANT: Final = OPS["constant"]
 
 N = TypeVar("N", bound="Node")
 
+_FREE: Final = Flow.FREE
+_TRACED: Final = Flow.TRACED
+_STOPPED: Final = Flow.STOPPED
+_is_recording: Final = RECORDING.get  # one look-up less for every node
+
 _FIELDS: Final = (
-    *("backend_id", "data", "dims", "dtype", "grad"),
+    *("backend_id", "data", "dims", "dtype", "flow", "grad"),
     *("inputs", "name", "op", "params"),
 )
 
@@ -58,13 +64,15 @@ class Node:
     Attributes:
         op: the row of the op table that made it; `none`, `input`, `variable` and `constant`
             are leaves.
-        inputs: all input nodes; empty for leaves, and dropped once the node is evaluated.
+        inputs: all input nodes; empty for leaves, and dropped once the node is evaluated unless
+            it has gradient history.
         dims: extents.
         dtype: element type.
         params: what the op carries beside its inputs.
         data: None until evaluated, then the host array.
         name: the name of an input or a variable, else None.
         backend_id: the backend that the last compile froze for it; None before.
+        flow: whether gradients flow through it.
         grad: its gradient node, else None.
     """
 
@@ -78,6 +86,7 @@ class Node:
     data: Any
     name: str | None
     backend_id: str | None
+    flow: Flow
     grad: Self | None
 
     def __init__(
@@ -99,6 +108,14 @@ class Node:
         self.name = name
         self.backend_id = None
         self.grad = None
+        self.flow = _FREE
+        if inputs:
+            for source in inputs:
+                if source.flow is _TRACED and dtype.is_float:
+                    self.flow = _TRACED
+                    break
+            if not _is_recording():
+                self.flow = _STOPPED
 
     @classmethod
     def apply(cls, op: Op, inputs: tuple[Self, ...], params: Params = ()) -> Self:
@@ -158,20 +175,24 @@ class Node:
         return HOST if isinstance(data, np.ndarray) else Device("cuda", data.ordinal)
 
     @property
-    def grad_compute(self) -> Callable[..., Any] | None:
-        """The gradient rule of its op, or None."""
-        return self.op.gradient
-
-    @property
     def is_leaf(self) -> bool:
         """True for a tensor with a value, an input, a variable or a number."""
         return self.data is not None or self.op.kind is Kind.LEAF
 
     def settle(self, data: Any) -> None:
-        """Give the node its value, once, and drop its inputs; later calls change nothing."""
-        if self.data is None:
-            amend(self, "data", data)
-            amend(self, "inputs", ())
+        """Give the node its value, once; later calls change nothing.
+
+        Without gradient history it drops its inputs then.
+        """
+        if self.data is not None:
+            return
+        amend(self, "data", data)
+        if self.flow is _TRACED:
+            return
+        carried = self.dtype.is_float and any(x.dtype.is_float for x in self.inputs)
+        if carried and self.flow is _FREE:
+            amend(self, "flow", Flow.LOST)
+        amend(self, "inputs", ())
 
 
 def _strides_through_views(node: Node) -> Dims:

@@ -52,7 +52,8 @@ class Op:
         dtype_rule: (inputs, params) -> dtype of the result; raises DTypeError.
         operand_rule: (inputs, params) -> dtype that each operand is converted to on load, or
             None where operands are read as they are.
-        gradient: the gradient rule; None where the op has none.
+        has_indices: operand 1 holds indices: it is never converted, widens no row, and a run
+            refuses an index out of range even where the result has no elements.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Op:
     shape_rule: Callable[[Sequence[Any], Any], Dims]
     dtype_rule: Callable[[Sequence[Any], Any], DType]
     operand_rule: Callable[[Sequence[Any], Any], DType] | None = None
-    gradient: Callable[..., Any] | None = None
+    has_indices: bool = False
 
     @property
     def does_work(self) -> bool:
@@ -125,6 +126,15 @@ def _moved(
     return Op(name, public or name, kind, arity, shape, result)
 
 
+def _indexed(name: str, addressed: Callable[[str], sh.Rule]) -> Op:
+    return Op(name, name, Kind.MOVEMENT, 2, addressed(name), dt.indexed(name), has_indices=True)
+
+
+def _scattered(name: str, addressed: Callable[[str], sh.Rule]) -> Op:
+    shape, dtype = sh.added(name, addressed(name)), dt.scattered(name)
+    return Op(name, name, Kind.MOVEMENT, 3, shape, dtype, dtype, has_indices=True)
+
+
 def _created(name: str, shape: Callable[[Sequence[Any], Any], Dims], arity: int = 0) -> Op:
     kind = Kind.RANDOM if arity else Kind.CREATION
     return Op(name, name, kind, arity, shape, dt.given)
@@ -150,8 +160,9 @@ _ROWS: Final[tuple[Op, ...]] = (
         _floating(name)
         for name in (
             *("sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p"),
-            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-            *("sigmoid", "gelu", "silu", "softplus", "erf", "reciprocal"),
+            *("sin", "cos", "tan", "asin", "acos", "atan"),
+            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("sigmoid", "gelu", "silu", "mish", "softplus", "softsign", "erf", "reciprocal"),
         )
     ),
     _elementwise("isnan", result=dt.boolean),
@@ -211,9 +222,11 @@ _ROWS: Final[tuple[Op, ...]] = (
     _moved("pad", sh.pad),
     _moved("tril", sh.matrix("tril")),
     _moved("triu", sh.matrix("triu")),
-    _moved("take", sh.take, arity=2, result=dt.indexed("take")),
-    _moved("gather", sh.gather, arity=2, result=dt.indexed("gather")),
+    _indexed("take", sh.slices),
+    _indexed("gather", sh.elements),
     _moved("one_hot", sh.one_hot, result=dt.one_hot),
+    _scattered("index_add", sh.slices),
+    _scattered("scatter_add", sh.elements),
     # creation
     _created("full", sh.given),
     _created("arange", sh.counted),
@@ -224,7 +237,7 @@ _ROWS: Final[tuple[Op, ...]] = (
     # a copy from one device to another; the compiler places them, and Tensor.to
     Op("transfer", "to", Kind.TRANSFER, 1, sh.same, dt.same),
     # contraction: matmul, dot, outer and every pair of an einsum
-    Op("matmul", "matmul", Kind.CONTRACTION, 2, sh.contraction, dt.contracted, dt.contracted),
+    Op("matmul", "matmul", Kind.CONTRACTION, 2, sh.contraction, dt.contracted, dt.factors),
     # composites
     Op("softmax", "softmax", Kind.COMPOSITE, 1, sh.same, dt.floating, dt.floating),
     Op("log_softmax", "log_softmax", Kind.COMPOSITE, 1, sh.same, dt.floating, dt.floating),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from softcuda.dtype import DType
+from softcuda.dtype import ComputeType, DType
 
 __all__ = [
     "Arange",
@@ -154,7 +154,7 @@ class Triangle(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """take and gather: the axis that the index operand addresses; who asked, for errors."""
+    """The axis that indices address: take, gather and what adds there; who asked, for errors."""
 
     axis: int
     caller: str = ""
@@ -254,8 +254,18 @@ class Contraction(NamedTuple):
     """Labels of a pair: D[out] = sum over the labels not in out of A[a] * B[b].
 
     Labels are small integers. An extent of 1 stretches to the other operand's.
+
+    Attributes:
+        a: labels of operand 0.
+        b: labels of operand 1.
+        out: labels of the result.
+        dtype: of the result; None for the common dtype of the operands. Operands are then
+            converted to its compute dtype alone, so that a wider operand is not rounded first.
+        compute: a type of less precision than that compute dtype, where it was asked for.
     """
 
     a: Dims
     b: Dims
     out: Dims
+    dtype: DType | None = None
+    compute: ComputeType | None = None

@@ -10,14 +10,15 @@ from softcuda.graph.params import Contraction, Diagonal, Dims, Eye, LayerNorm, P
 from softcuda.graph.shapes import broadcast_dims, numel, reduced_dims
 
 __all__ = [
+    "added",
     "broadcast",
     "broadcast_to",
     "concat",
     "contraction",
     "counted",
     "diagonal",
+    "elements",
     "eye",
-    "gather",
     "given",
     "layer_norm",
     "matrix",
@@ -29,8 +30,8 @@ __all__ = [
     "same",
     "scalar",
     "sliced",
+    "slices",
     "stack",
-    "take",
     "unruled",
 ]
 
@@ -84,8 +85,7 @@ def reduction(what: str) -> Rule:
         dims: Dims = inputs[0].dims
         axes: Dims = params.axes
         result = reduced_dims(dims, axes, params.keepdims)
-        empty = what in NEEDS_ELEMENTS and any(dims[axis] == 0 for axis in axes)
-        if empty and numel(result):
+        if what in NEEDS_ELEMENTS and numel(result) and any(dims[axis] == 0 for axis in axes):
             raise ShapeError(
                 f"{what}: the reduced axes {list(axes)} of shape {list(dims)} hold no element "
                 f"and {what} of nothing has no value; allowed are extents >= 1"
@@ -174,25 +174,23 @@ def _check_others_equal(what: str, shapes: list[Dims], axis: int | None) -> None
 
 def concat(inputs: Sequence[Any], params: Any) -> Dims:
     """Return the first shape with the extents of params.axis added up."""
-    shapes = [x.dims for x in inputs]
-    _check_others_equal("concat", shapes, params.axis)
-    dims = list(shapes[0])
-    dims[params.axis] = sum(s[params.axis] for s in shapes)
-    return tuple(dims)
+    shapes, axis = [x.dims for x in inputs], params.axis
+    _check_others_equal("concat", shapes, axis)
+    joined = sum(s[axis] for s in shapes)
+    return (*shapes[0][:axis], joined, *shapes[0][axis + 1 :])
 
 
 def stack(inputs: Sequence[Any], params: Any) -> Dims:
     """Return the common shape with a new axis, one element an operand."""
-    shapes = [x.dims for x in inputs]
-    _check_others_equal("stack", shapes, None)
-    dims = shapes[0]
-    return (*dims[: params.axis], len(shapes), *dims[params.axis :])
+    _check_others_equal("stack", [x.dims for x in inputs], None)
+    dims: Dims = inputs[0].dims
+    return (*dims[: params.axis], len(inputs), *dims[params.axis :])
 
 
 def pad(inputs: Sequence[Any], params: Pad) -> Dims:
     """Return the extents with before and after added."""
-    dims: Dims = inputs[0].dims
-    return tuple(b + d + a for b, d, a in zip(params.before, dims, params.after, strict=True))
+    sizes = zip(params.before, inputs[0].dims, params.after, strict=True)
+    return tuple(before + extent + after for before, extent, after in sizes)
 
 
 def matrix(what: str) -> Rule:
@@ -209,32 +207,53 @@ def matrix(what: str) -> Rule:
     return rule
 
 
-def take(inputs: Sequence[Any], params: Any) -> Dims:
-    """Return the data's extents with params.axis replaced by those of the indices."""
-    dims: Dims = inputs[0].dims
-    indices: Dims = inputs[1].dims
-    if dims[params.axis] == 0 and numel(indices):
-        raise ShapeError(
-            f"take: axis {params.axis} of shape {list(dims)} is empty and nothing can be taken "
-            f"from it; the indices have shape {list(indices)}, only an empty one is allowed"
-        )
-    return dims[: params.axis] + indices + dims[params.axis + 1 :]
+def slices(what: str) -> Rule:
+    """Return the rule of take: the data's extents, params.axis replaced by those of indices."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> Dims:
+        dims, indices = inputs[0].dims, inputs[1].dims
+        if dims[params.axis] == 0 and numel(indices):
+            raise ShapeError(
+                f"{what}: axis {params.axis} of shape {list(dims)} is empty and no index is inside "
+                f"it; the indices have shape {list(indices)}, only an empty one is allowed"
+            )
+        return (*dims[: params.axis], *indices, *dims[params.axis + 1 :])
+
+    return rule
 
 
-def gather(inputs: Sequence[Any], params: Any) -> Dims:
-    """Return the extents of the indices, which fit into the data beside params.axis."""
-    dims: Dims = inputs[0].dims
-    indices: Dims = inputs[1].dims
-    fits = len(dims) == len(indices) and all(
-        i <= d for k, (d, i) in enumerate(zip(dims, indices, strict=True)) if k != params.axis
-    )
-    if not fits or (dims[params.axis] == 0 and numel(indices)):
-        raise ShapeError(
-            f"gather: indices of shape {list(indices)} do not address data of shape {list(dims)} "
-            f"along axis {params.axis}; ranks must be equal and the other extents no larger than "
-            "the data's"
-        )
-    return indices
+def elements(what: str) -> Rule:
+    """Return the rule of gather: the extents of indices that fit the data beside params.axis."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> Dims:
+        dims, indices = inputs[0].dims, inputs[1].dims
+        pairs = enumerate(zip(dims, indices, strict=False))
+        fits = all(i <= d for axis, (d, i) in pairs if axis != params.axis)
+        if len(dims) != len(indices) or not fits or (dims[params.axis] == 0 and numel(indices)):
+            raise ShapeError(
+                f"{what}: indices of shape {list(indices)} do not address data of shape "
+                f"{list(dims)} along axis {params.axis}; ranks must be equal and the other extents "
+                "no larger than the data's"
+            )
+        return inputs[1].dims  # type: ignore[no-any-return]
+
+    return rule
+
+
+def added(what: str, addressed: Rule) -> Rule:
+    """Return the rule of what adds values at addressed places: the data's extents."""
+
+    def rule(inputs: Sequence[Any], params: Any) -> Dims:
+        wanted, values = addressed(inputs, params), inputs[2].dims
+        if values != wanted:
+            raise ShapeError(
+                f"{what}: the values have shape {list(values)}; data of shape "
+                f"{list(inputs[0].dims)} and indices of shape {list(inputs[1].dims)} need "
+                f"{list(wanted)}"
+            )
+        return inputs[0].dims  # type: ignore[no-any-return]
+
+    return rule
 
 
 def one_hot(inputs: Sequence[Any], params: Any) -> Dims:

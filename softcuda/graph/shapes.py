@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 
+from softcuda.contraction.axes import contiguous_strides
 from softcuda.errors import ArgumentTypeError, AxisError, ShapeError
 from softcuda.graph.params import Dims
 
@@ -28,21 +29,6 @@ MAX_RANK = 64
 def numel(dims: Dims) -> int:
     """Return the number of elements of a tensor of these extents."""
     return math.prod(dims)
-
-
-def contiguous_strides(dims: Dims) -> Dims:
-    """Return the row-major strides [elements] of these extents.
-
-    Example:
-        >>> contiguous_strides((2, 3, 4))
-        (12, 4, 1)
-    """
-    strides = [1] * len(dims)
-    step = 1
-    for axis in range(len(dims) - 1, -1, -1):
-        strides[axis] = step
-        step *= max(dims[axis], 1)
-    return tuple(strides)
 
 
 def is_contiguous(dims: Dims, strides: Dims) -> bool:

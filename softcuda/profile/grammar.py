@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from softcuda.dtype import DTYPES
 from softcuda.errors import ConfigError
 from softcuda.profile import fields
 from softcuda.profile.check import check_costs, check_rows, check_thresholds
@@ -26,13 +27,30 @@ from softcuda.profile.model import (
     Threshold,
     Transfer,
 )
-from softcuda.profile.text import Entry, Spot, listed, read_entries, shown
+from softcuda.profile.text import Entry, Spot, decoded, listed, read_entries, shown
 from softcuda.profile.vocabulary import DEVICE_TYPES, POLICIES, SECTIONS
 
 __all__ = ["parse"]
 
 _EQUALS: Final = re.compile(r"(?<![<>])=")
 _SIZE_IS: Final = re.compile(r"size\s*=\s*([^=\s]+)\s*=(.*)")
+# What soft_init writes; a line that fits needs no further look. Others are read part by part, which
+# tells what is wrong with them.
+_PLAIN_ROW: Final = re.compile(
+    r"(\w+)(?:\[(\w+)\])? *\| (?:any|size < (\d{1,18})|(?:(\d{1,18}) <= size < (\d{1,18}))|"
+    r"size >= (\d{1,18})) *= (\w+)",
+    re.ASCII,
+)
+_TIME: Final = r"(?=[0-9.]*[1-9])[0-9]{1,15}\.[0-9]{1,15}"  # a number above 0
+_COST_LINE: Final = (
+    r"^(\w+)(?:\[(\w+)\])? *\| size = ([1-9][0-9]{0,17}) = "
+    rf"(?:cpu ({_TIME})(?:, cuda ({_TIME}))?|cuda ({_TIME}))\n"
+)
+_PLAIN_COST: Final = re.compile(_COST_LINE, re.ASCII | re.MULTILINE)
+_PLAIN_COSTS: Final = re.compile(
+    rf"^\[costs\]\n(?:#[^\n]*\n)*((?:{re.sub(r'[(](?![?])', '(?:', _COST_LINE)})+)",
+    re.ASCII | re.MULTILINE,
+)
 _VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 _CAPABILITY: Final = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _COUNTS: Final = ("vram_mb", "multiprocessors", "shared_memory_kib", "l2_mib", "cpu_cores")
@@ -54,8 +72,8 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
         ConfigError: anything that is not allowed; names the file, the line (for a pair of lines
             both), what stands there and what is allowed.
     """
-    entries = read_entries(data, path)
     reader = _Reader(path, frozenset(ops), backends)
+    entries = read_entries(reader.take_plain_costs(decoded(data, path)), path)
     opened: dict[str, Spot] = {}
     for entry in entries:
         if entry.text:
@@ -86,6 +104,29 @@ class _Reader:
             self.thresholds.append(self._threshold(entry))
         else:
             self._value(entry)
+
+    def take_plain_costs(self, text: str) -> str:
+        """Take the lines of [costs] as soft_init writes them, at once; return the text without.
+
+        They are most of a measured profile. Where one of them is not as it should be, nothing is
+        taken, and reading them one by one finds it.
+        """
+        block = _PLAIN_COSTS.search(text)
+        if block is None:
+            return text
+        first, last = block.span(1)
+        found = _PLAIN_COST.findall(text, first, last)
+        known = {op for op, *_ in found} <= self.ops
+        if not known or not {dtype for _, dtype, *_ in found} <= {"", *DTYPES}:
+            return text
+        line = text.count("\n", 0, first) + 1
+        for number, (op, dtype, size, cpu, beside, alone) in enumerate(found, start=line):
+            cuda = beside or alone
+            times = (("cpu", float(cpu)),) if cpu else ()
+            if cuda:
+                times = (*times, ("cuda", float(cuda)))
+            self.costs.append(CostPoint(op, dtype or None, int(size), times, number))
+        return f"{text[:first]}{chr(10) * len(found)}{text[last:]}"
 
     def finish(self, opened: Mapping[str, Spot]) -> Profile:
         values = self.values
@@ -159,6 +200,17 @@ class _Reader:
         present[key] = (text, entry.spot)
 
     def _row(self, entry: Entry) -> Row:
+        plain = _PLAIN_ROW.fullmatch(entry.text)
+        if plain is not None:
+            op, dtype, below, first, last, start, backend_id = plain.groups()
+            end = below or last
+            low, high = int(first or start or 0), None if end is None else int(end)
+            known = op in self.ops and (dtype is None or dtype in DTYPES)
+            if known and backend_id in self.backends and (high is None or low < high):
+                return Row(op, dtype, low, high, backend_id, entry.spot.line or 0, entry.comment)
+        return self._any_row(entry)
+
+    def _any_row(self, entry: Entry) -> Row:
         token, bar, rest = entry.text.partition("|")
         size, *named = _EQUALS.split(rest)
         if not bar or len(named) != 1:

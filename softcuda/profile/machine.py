@@ -13,8 +13,16 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from softcuda.profile.model import DeviceFacts, Profile
+from softcuda.warn import warn
 
-__all__ = ["HASHED", "Difference", "device_hash", "mismatch", "this_machine"]
+__all__ = [
+    "HASHED",
+    "Difference",
+    "device_hash",
+    "mismatch",
+    "this_machine",
+    "warn_of_mismatch",
+]
 
 # Device type -> the facts that device_hash is made of, in order.
 HASHED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -75,6 +83,20 @@ def mismatch(profile: Profile, machine: DeviceFacts) -> list[Difference]:
     pairs = ((name, getattr(profile.device, name), getattr(here, name)) for name in HASHED[kind])
     differences = [Difference(name, said, seen) for name, said, seen in pairs if said != seen]
     return differences or [Difference("device_hash", wanted, found)]
+
+
+def warn_of_mismatch(profile: Profile, machine: DeviceFacts) -> None:
+    """Warn where a profile was made on another machine; the warning compares fact by fact."""
+    differences = mismatch(profile, machine)
+    if differences:
+        text = "; ".join(
+            f"{fact} is {said or 'not written'!r} in the profile and {here!r} here"
+            for fact, said, here in differences
+        )
+        warn(
+            f"{profile.path} was made on another machine: {text}. Its rows are obeyed, and may not "
+            "be the fastest here; run soft_init again to measure this machine"
+        )
 
 
 def _plain(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -53,8 +54,6 @@ class Profile:
         transfer: the lines of [transfer].
         policy: "table" (obey the rows) or "min_cut".
         pool: settings of the pools.
-        digest: SHA-256 of what it says [hex].
-        cache_key: digest, file name and line numbers: equal for equal printed decisions.
     """
 
     path: str
@@ -66,22 +65,35 @@ class Profile:
     transfer: tuple[Transfer, ...] = ()
     policy: str = "table"
     pool: PoolSettings = field(default_factory=PoolSettings)
-    digest: str = field(init=False, repr=False)
-    cache_key: str = field(init=False, repr=False)
     _index: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(init=False, repr=False)
-    _curves: dict[tuple[str, str | None, str], Curve] = field(init=False, repr=False)
+    _curves: dict[tuple[str, str | None, str], Curve | None] = field(init=False, repr=False)
     _names_cuda: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "meta", MappingProxyType(dict(self.meta)))
-        put(self, "digest", hashlib.sha256(repr(self.content()).encode()).hexdigest())
-        layout = repr((self.digest, self.name, [(*_row(row), row.line) for row in self.rows]))
-        put(self, "cache_key", hashlib.sha256(layout.encode()).hexdigest())
         put(self, "_index", _index(self.rows))
         on_cuda = any(row.backend_id.startswith("cuda") for row in self.rows)
         put(self, "_names_cuda", on_cuda or self.device.type == "cuda")
-        put(self, "_curves", _curves(self.costs))
+        put(self, "_curves", {})
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what it says [hex]."""
+        return hashlib.sha256(repr(self.content()).encode()).hexdigest()
+
+    @cached_property
+    def cache_key(self) -> str:
+        """SHA-256 of digest, file name and line numbers: equal for equal printed decisions."""
+        layout = repr((self.digest, self.name, [(*_row(row), row.line) for row in self.rows]))
+        return hashlib.sha256(layout.encode()).hexdigest()
+
+    @cached_property
+    def _points(self) -> dict[tuple[str, str | None], list[CostPoint]]:
+        found: dict[tuple[str, str | None], list[CostPoint]] = {}
+        for cost in self.costs:
+            found.setdefault((cost.op, cost.dtype), []).append(cost)
+        return found
 
     def __eq__(self, other: object) -> bool:
         return self.digest == other.digest if isinstance(other, Profile) else NotImplemented
@@ -132,6 +144,28 @@ class Profile:
             return None
         return found[1][bisect_right(found[0], size)]
 
+    def nearest(self, op: str, dtype: str, size: int, backend_ids: Collection[str]) -> Row | None:
+        """Return the row of an op that is nearest in size among those of some backends.
+
+        Args:
+            op: token of the op.
+            dtype: name of the row's dtype.
+            size: the row's size.
+            backend_ids: whose rows are looked at.
+
+        Returns:
+            The row; None where the op has none of them.
+        """
+        _, rows = self._index.get((op, dtype), ((), ()))
+        named = [row for row in rows if row.backend_id in backend_ids]
+
+        def distance(row: Row) -> int:
+            if size < row.low:
+                return row.low - size
+            return 0 if row.high is None else max(size - row.high + 1, 0)
+
+        return min(named, key=distance, default=None)
+
     def label(self, row: Row) -> str:
         """Return file name and line of a row, such as "CONFIG.soft:12"."""
         return f"{self.name}:{row.line}"
@@ -153,10 +187,23 @@ class Profile:
         Returns:
             The time, None where no point says anything about the op on that device.
         """
-        curve = self._curves.get((op, dtype, device_type))
-        if curve is None:
-            curve = self._curves.get((op, None, device_type))
+        curve = self._curve(op, dtype, device_type)
         return None if curve is None else curve.at(size)
+
+    def _curve(self, op: str, dtype: str, device_type: str) -> Curve | None:
+        """Return the curve of an op, made when it is first asked for."""
+        key = (op, dtype, device_type)
+        if key in self._curves:
+            return self._curves[key]
+        curve = None
+        for points in (self._points.get((op, dtype)), self._points.get((op, None))):
+            here = [(p.size, dict(p.times_us).get(device_type)) for p in points or ()]
+            known = [(size, time) for size, time in here if time is not None]
+            if known:
+                curve = curve_of(op, known)
+                break
+        self._curves[key] = curve
+        return curve
 
     def transfer_us(self, direction: str, nbytes: int) -> float | None:
         """Return the modelled time of a copy [microseconds], None where no line says it.
@@ -191,11 +238,3 @@ def _index(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[list[int], list[R
         for name in DTYPES if dtype is None else (dtype,):
             index[op, name] = entry
     return index
-
-
-def _curves(costs: Iterable[CostPoint]) -> dict[tuple[str, str | None, str], Curve]:
-    points: dict[tuple[str, str | None, str], list[tuple[int, float]]] = {}
-    for cost in costs:
-        for device, microseconds in cost.times_us:
-            points.setdefault((cost.op, cost.dtype, device), []).append((cost.size, microseconds))
-    return {key: curve_of(key[0], found) for key, found in points.items()}

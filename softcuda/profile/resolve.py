@@ -13,12 +13,12 @@ from softcuda.errors import ArgumentTypeError, ConfigError
 from softcuda.knobs import config_path
 from softcuda.paths import CONFIG_NAME, DEFAULT_NAME, packaged_folder, user_config_folder
 from softcuda.profile.grammar import parse
-from softcuda.profile.machine import mismatch, this_machine
+from softcuda.profile.machine import this_machine, warn_of_mismatch
 from softcuda.profile.model import DeviceFacts, Profile
 from softcuda.profile.vocabulary import SOFT_VERSION, known_backends, work_ops
 from softcuda.warn import warn
 
-__all__ = ["DEFAULT", "ProfileStore", "default_profile", "read", "resolve"]
+__all__ = ["DEFAULT", "ProfileStore", "default_profile", "read", "resolve", "warn_if_foreign"]
 
 DEFAULT: Final = "default"
 
@@ -74,6 +74,18 @@ def resolve(
     return config if isinstance(config, Profile) else _store.find(config, backends, machine)
 
 
+def warn_if_foreign(profile: Profile, machine: DeviceFacts | None = None) -> None:
+    """Warn once where a Profile that is to be executed was made on another machine.
+
+    One that `resolve` found by its file was compared there.
+
+    Args:
+        profile: any; one without device_hash fits every machine.
+        machine: the facts to compare with; default: those of this machine's CPU.
+    """
+    _store.compare(profile, machine)
+
+
 def default_profile() -> Profile:
     """Return the shipped DEFAULT.soft, which has a row for every op that does work."""
     return _store.find(DEFAULT, None, None)
@@ -106,6 +118,7 @@ class ProfileStore:
         self._kept: dict[_Key, _Kept] = {}
         self._warned: dict[str, _Signature] = {}
         self._dated: dict[str, _Signature] = {}
+        self._compared: set[tuple[str, str]] = set()
         self._default = ""
         self._here: DeviceFacts | None = None
 
@@ -194,6 +207,20 @@ class ProfileStore:
             self._kept[key] = kept
         return kept
 
+    def compare(self, profile: Profile, machine: DeviceFacts | None) -> None:
+        """Warn once where a profile was made on another machine, as `warn_if_foreign` says."""
+        wanted = profile.meta.get("device_hash")
+        if wanted is None:
+            return
+        if machine is None:
+            machine = self._here = self._here or this_machine()
+        with self._lock:
+            if (profile.path, wanted) in self._compared:
+                return
+            if profile.device.type in (machine.type, "cpu"):
+                self._compared.add((profile.path, wanted))
+        warn_of_mismatch(profile, machine)
+
     def _say_newer(self, path: str, signature: _Signature, version: str) -> None:
         with self._lock:
             if self._dated.get(path) == signature:
@@ -216,16 +243,7 @@ class ProfileStore:
                 return
             if profile.device.type in (machine.type, "cpu"):
                 self._warned[path] = signature
-        differences = mismatch(profile, machine)
-        if differences:
-            text = "; ".join(
-                f"{fact} is {said or 'not written'!r} in the profile and {here!r} here"
-                for fact, said, here in differences
-            )
-            warn(
-                f"{path} was made on another machine: {text}. Its rows are obeyed, and may not be "
-                "the fastest here; run soft_init again to measure this machine"
-            )
+        warn_of_mismatch(profile, machine)
 
 
 def _release(version: str) -> tuple[int, int]:

@@ -9,7 +9,16 @@ from typing import Final, NamedTuple, NoReturn
 from softcuda.errors import ConfigError
 from softcuda.profile.vocabulary import SECTIONS
 
-__all__ = ["Entry", "Spot", "listed", "one_line", "read_entries", "shown", "split_comment"]
+__all__ = [
+    "Entry",
+    "Spot",
+    "decoded",
+    "listed",
+    "one_line",
+    "read_entries",
+    "shown",
+    "split_comment",
+]
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))[#;]")
@@ -56,7 +65,7 @@ def split_comment(line: str) -> tuple[str, str]:
         >>> split_comment("matmul | any = cpu_blas  # 41.2 us")
         ('matmul | any = cpu_blas', '41.2 us')
     """
-    mark = _COMMENT.search(line)
+    mark = _COMMENT.search(line) if "#" in line or ";" in line else None
     if mark is None:
         return line.strip(), ""
     return line[: mark.start()].strip(), line[mark.end() :].strip()
@@ -67,20 +76,32 @@ def one_line(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
-def read_entries(data: str | bytes, path: str) -> list[Entry]:
+def decoded(data: str | bytes, path: str) -> str:
+    """Return the text of a file's content, without a byte order mark.
+
+    Raises:
+        ConfigError: no UTF-8.
+    """
+    text = data if isinstance(data, str) else _decode(data, path)
+    return text.removeprefix("\ufeff")
+
+
+def read_entries(text: str, path: str) -> list[Entry]:
     """Return the lines of a profile that say something, section lines included.
 
     Raises:
-        ConfigError: no UTF-8, a control character, an unknown, doubled or malformed section, a
+        ConfigError: a control character, an unknown, doubled or malformed section, a
             line before the first section.
     """
-    text = data if isinstance(data, str) else _decode(data, path)
+    is_damaged = _CONTROL.search(_LINE_END.sub(" ", text)) is not None
     entries: list[Entry] = []
     opened: dict[str, int] = {}
     section = ""
-    for number, raw in enumerate(_LINE_END.split(text.removeprefix("\ufeff")), start=1):
+    for number, raw in enumerate(_LINE_END.split(text), start=1):
+        if not raw:
+            continue
         spot = Spot(path, number)
-        control = _CONTROL.search(raw)
+        control = _CONTROL.search(raw) if is_damaged else None
         if control is not None:
             spot.fail(
                 f"column {control.start() + 1} holds the control character {control[0]!r}; "

@@ -62,6 +62,7 @@ KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
         "cpu_blas": "cpu",
         "cpu_fallback": "cpu",
         "cpu_fused": "cpu",
+        "cuda_contract": "cuda",
         "cuda_elementwise": "cuda",
         "cuda_mma": "cuda",
         "cuda_naive": "cuda",

@@ -13,7 +13,8 @@ import numpy as np
 
 from softcuda.dtype import DType
 from softcuda.executor.on_demand import duplicate
-from softcuda.graph.node import Node, ancestors, on_host
+from softcuda.graph.flow import Flow
+from softcuda.graph.node import Node, amend, ancestors, on_host
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, Params
 
@@ -32,6 +33,7 @@ class Record(NamedTuple):
     dims: Dims
     dtype: DType
     params: Params
+    flow: Flow
 
 
 def reduced(node: Node) -> tuple[Any, tuple[Any, ...]]:
@@ -44,8 +46,9 @@ def reduced(node: Node) -> tuple[Any, tuple[Any, ...]]:
         entries = tuple(_entries(node))
         if node.data is None:  # else evaluated meanwhile
             return restored, (type(node), entries)
-    leaf = (type(node), node.op, node.dims, node.dtype, node.params, on_host(node.data), node.name)
-    return restored_leaf, leaf
+    flow = Flow.LOST if node.inputs and node.flow is Flow.TRACED else node.flow
+    record = Record(node.op, (), node.dims, node.dtype, node.params, flow)
+    return restored_leaf, (type(node), record, on_host(node.data), node.name)
 
 
 def _entries(root: Node) -> list[Node | Record]:
@@ -58,7 +61,7 @@ def _entries(root: Node) -> list[Node | Record]:
             entries.append(node)
         else:
             numbers = tuple(places.get(id(source), 0) for source in inputs)
-            entries.append(Record(node.op, numbers, node.dims, node.dtype, node.params))
+            entries.append(Record(node.op, numbers, node.dims, node.dtype, node.params, node.flow))
     return entries
 
 
@@ -84,24 +87,33 @@ def restored(cls: type[N], entries: Sequence[N | Record]) -> N:
     for entry in entries:
         if isinstance(entry, Record):
             inputs = tuple(nodes[number] for number in entry.inputs)
-            nodes.append(cls(entry.op, inputs, entry.dims, entry.dtype, entry.params))
+            nodes.append(_with_flow(_over(cls, entry, inputs), entry.flow))
         else:
             nodes.append(entry)
     return nodes[-1]
 
 
-def restored_leaf(
-    cls: type[N], op: Op, dims: Dims, dtype: DType, params: Params, data: Any, name: str | None
-) -> N:
+def _over(cls: type[N], like: Any, inputs: tuple[N, ...]) -> N:
+    return cls(like.op, inputs, like.dims, like.dtype, like.params)
+
+
+def _with_flow(made: N, flow: Flow) -> N:
+    amend(made, "flow", flow)
+    return made
+
+
+def restored_leaf(cls: type[N], record: Record, data: Any, name: str | None) -> N:
     """Return a leaf, or an evaluated node, with its value."""
-    return cls(op, (), dims, dtype, params, data, name)
+    made = cls(record.op, (), record.dims, record.dtype, record.params, data, name)
+    return _with_flow(made, record.flow)
 
 
 def copied_variable(node: N) -> N:
     """Return a variable of the same name and value with a buffer of its own."""
     data = node.data
     data = data.copy() if isinstance(data, np.ndarray) else duplicate(data, is_volatile=True)
-    return type(node)(_VARIABLE, (), node.dims, node.dtype, (), data, node.name)
+    made = type(node)(_VARIABLE, (), node.dims, node.dtype, (), data, node.name)
+    return _with_flow(made, node.flow)
 
 
 def copied_graph(root: N, memo: dict[int, Any]) -> N:
@@ -119,5 +131,5 @@ def copied_graph(root: N, memo: dict[int, Any]) -> N:
             memo[id(node)] = node
         else:
             fresh = tuple(memo[id(x)] for x in inputs)
-            memo[id(node)] = type(node)(node.op, fresh, node.dims, node.dtype, node.params)
+            memo[id(node)] = _with_flow(_over(type(node), node, fresh), node.flow)
     return memo[id(root)]  # type: ignore[no-any-return]

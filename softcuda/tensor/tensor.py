@@ -23,6 +23,7 @@ from softcuda.graph.params import Dims, Params, Transfer
 from softcuda.graph.shapes import numel
 from softcuda.tensor.elementwise import Elementwise
 from softcuda.tensor.exchange import Exchange, assign_value
+from softcuda.tensor.gradients import Gradients
 from softcuda.tensor.indexing import Indexing
 from softcuda.tensor.interop import OPERATOR_OF_UFUNC, is_foreign_scalar, refuse_numpy_function
 from softcuda.tensor.names import OtherNames, refuse_assignment
@@ -41,7 +42,7 @@ _INPUT: Final = OPS["input"]
 _TRANSFER: Final = OPS["transfer"]
 
 
-class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, OtherNames):
+class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gradients, OtherNames):
     """One value of a lazy graph: nothing is computed before its value is asked for.
 
     Made by softcuda.tensor and the other functions, by operators and methods; never changed.

@@ -193,7 +193,8 @@ def _of_number(value: Any, dtype: DType | None) -> Array:
 
 
 def _of_foreign(what: str, value: object) -> Array:
-    if isinstance(value, np.ma.MaskedArray):
+    # Whoever asks NumPy for its masked arrays loads them, which takes 10 ms.
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
         raise ArgumentTypeError(
             f"{what}: a masked array of shape {list(value.shape)} would lose its mask; "
             "use its .filled(...) first"

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from softcuda.dtype import DTYPES
 from softcuda.graph.op import OPS, Kind
 from softcuda.profile.vocabulary import work_ops
+from softcuda.tools.spread import quantile_of
 
 __all__ = ["BY_IMPORTANCE", "Cell", "Ledger", "Outcome", "Scope", "State", "scopes_of"]
 
@@ -21,8 +22,9 @@ _FIRST: Final = (
 )
 BY_IMPORTANCE: Final = tuple(dict.fromkeys((*_FIRST.split(), *work_ops())))
 
-_LARGEST_POWER: Final = 22  # sizes up to 4 Mi elements: 16 MiB of f32, beyond most caches
-_LARGEST_MATMUL_POWER: Final = 11
+# Device type -> the largest power of two of elements, and of the extent of a product. 4 Mi
+# elements of f32 are beyond the caches of most CPUs; a GPU needs more to be busy.
+_LARGEST_POWERS: Final = {"cpu": (22, 11), "cuda": (24, 12)}
 _COARSE: Final = (8, 14, 20)
 _COARSE_MATMUL: Final = (5, 7, 9)
 
@@ -37,11 +39,33 @@ class State(Enum):
 
 
 class Outcome(NamedTuple):
-    """One backend at one cell: its median [microseconds], or why there is none."""
+    """One backend at one cell: its median, or why there is none.
+
+    Attributes:
+        state: what became of it.
+        microseconds: the time of a call that counts, with the data on the backend's device.
+        reason: why there is none.
+        device: the device type of the backend.
+        samples: every time of a call that was taken [microseconds].
+        host: the same with the data on the host before and after, copies included; () where
+            nothing is to be copied, or it was not measured.
+    """
 
     state: State
     microseconds: float = 0.0
     reason: str = ""
+    device: str = "cpu"
+    samples: tuple[float, ...] = ()
+    host: tuple[float, ...] = ()
+
+    @property
+    def host_us(self) -> float | None:
+        """The median time with the data on the host [microseconds]; None if not measured."""
+        if self.state is not State.MEASURED:
+            return None
+        if self.host:
+            return quantile_of(self.host, 0.5)
+        return self.microseconds if self.device == "cpu" else None
 
 
 class Cell(NamedTuple):
@@ -60,9 +84,10 @@ class Scope:
         op: token of the op.
         dtype: name of the row's dtype.
         sizes: powers of two, ascending.
-        coarse: those of the first pass.
+        coarse: those of the first pass, in the order of measuring.
         growth: the time grows at most like size to this power.
         whole: nothing but the bounds of the table itself ends the sizes.
+        exhaustive: every backend is tried at every size, however slow.
     """
 
     op: str
@@ -71,38 +96,59 @@ class Scope:
     coarse: tuple[int, ...]
     growth: int
     whole: bool
+    exhaustive: bool = False
 
 
 def scopes_of(
-    wanted: Mapping[str, Sequence[str]], max_size: int | None = None
+    wanted: Mapping[str, Sequence[str]],
+    max_size: int | None = None,
+    sizes_asked: Sequence[int] = (),
+    device: str = "cpu",
+    *,
+    exhaustive: bool = False,
 ) -> tuple[Scope, ...]:
     """Return the scopes of ops and dtypes, the important ops first.
 
     Args:
         wanted: op -> names of dtypes.
-        max_size: no size above it; None for the table's own bounds (2^22; matmul 2048).
+        max_size: no size above it; None for the table's own bounds (2^22, matmul 2048; where a
+            GPU is measured 2^24, matmul 4096).
+        sizes_asked: these sizes, ascending; () for powers of two.
+        device: "cuda" where a GPU is measured too.
+        exhaustive: try every backend at every size, however slow.
     """
     made = []
     for op in BY_IMPORTANCE:
         contracts = OPS[op].kind is Kind.CONTRACTION
-        largest = _LARGEST_MATMUL_POWER if contracts else _LARGEST_POWER
-        sizes = [1 << power for power in range(largest + 1)]
-        allowed = tuple(s for s in sizes if max_size is None or s <= max_size)
+        sizes = [1 << power for power in range(_LARGEST_POWERS[device][contracts] + 1)]
+        if sizes_asked:
+            allowed = tuple(sizes_asked)
+        else:
+            allowed = tuple(s for s in sizes if max_size is None or s <= max_size)
         coarse = {1 << power for power in (_COARSE_MATMUL if contracts else _COARSE)}
         first = tuple(s for s in allowed if s in coarse) or allowed[-1:]
+        if device == "cuda":  # both ends tell first on which side of a crossing most sizes are
+            first = (first[0], *first[:0:-1])
         for dtype in DTYPES:
             if dtype in wanted.get(op, ()):
-                whole = len(allowed) == len(sizes)
+                whole = allowed == tuple(sizes)
                 growth = 3 if contracts else 1
-                made.append(Scope(op, dtype, allowed, first, growth, whole))
+                made.append(Scope(op, dtype, allowed, first, growth, whole, exhaustive))
     return tuple(made)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Every outcome so far: (op, dtype) -> size -> backend -> outcome."""
+    """Everything that was measured.
+
+    Attributes:
+        outcomes: (op, dtype) -> size -> backend -> outcome.
+        copies: (direction, memory) -> bytes -> times [microseconds]; directions are h2d and d2h,
+            memory is pageable or pinned.
+    """
 
     outcomes: dict[tuple[str, str], dict[int, dict[str, Outcome]]] = field(default_factory=dict)
+    copies: dict[tuple[str, str], dict[int, tuple[float, ...]]] = field(default_factory=dict)
 
     def note(self, cell: Cell, found: Mapping[str, Outcome]) -> None:
         """Write down what was found at a cell."""

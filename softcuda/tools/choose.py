@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -76,6 +76,7 @@ def choose_rows(
     default: Profile,
     open_from: int | None = None,
     base: Profile | None = None,
+    lasting: Collection[str] = (),
 ) -> list[Row]:
     """Return the rows `op[dtype]` that cover every size.
 
@@ -88,6 +89,7 @@ def choose_rows(
         default: the shipped profile; decides ties.
         open_from: the first size that was not reached; None where every size was.
         base: decides sizes from `open_from` on; None for the default.
+        lasting: backends that keep what lies beyond the last size, as a GPU that was ahead does.
     """
     chosen = winners(points, [_backend_of(default, op, dtype, p.size) for p in points])
     groups: list[list[int]] = []
@@ -106,7 +108,7 @@ def choose_rows(
         comment = _medians([points[k] for k in group])
         low, high = bounds[place] or 0, bounds[place + 1]
         rows.append(Row(op, dtype, low, high, chosen[group[0]], comment=comment))
-    if open_from is None:
+    if open_from is None or rows[-1].backend_id in lasting:
         return rows
     rows[-1] = _until(rows[-1], max(open_from, rows[-1].low + 1))
     rest = _rows_from(base or default, op, dtype, rows[-1].high or 0)
@@ -143,20 +145,27 @@ def _rows_from(base: Profile, op: str, dtype: str, low: int) -> list[Row]:
 
 
 def _crossing(left: Point, right: Point, ids: tuple[str, str]) -> int:
-    """Return the power of two at which the winner of `right` takes over, above left.size.
+    """Return the size at which the winner of `right` takes over, above left.size.
 
     Where both backends were measured at both sizes, the logarithms of their times are taken as
-    lines; else the change is half way.
+    lines; else the change is half way. Between powers of two it is a power of two.
     """
-    low, high = left.size.bit_length(), right.size.bit_length()
     share = 0.5
     if all(name in point.times for name in ids for point in (left, right)):
         before = left.times[ids[1]] / left.times[ids[0]]
         after = right.times[ids[0]] / right.times[ids[1]]
         if before > 1 and after > 1:
             share = math.log(before) / (math.log(before) + math.log(after))
+    if not (_is_power(left.size) and _is_power(right.size)):
+        size = round(math.exp(math.log(left.size) + share * math.log(right.size / left.size)))
+        return min(max(size, left.size + 1), right.size)
+    low, high = left.size.bit_length(), right.size.bit_length()
     power = low + max(1, round(share * (high - low)))
     return int(1 << (min(power, high) - 1))
+
+
+def _is_power(size: int) -> bool:
+    return size & (size - 1) == 0
 
 
 def _medians(points: Sequence[Point]) -> str:
@@ -220,7 +229,13 @@ def _scope_rows(ledger: Ledger, scope: Scope, default: Profile, base: Profile) -
     reached = [size for size, _ in ledger.at(scope.op, scope.dtype)]
     complete = scope.whole and reached[-1] == scope.sizes[-1]
     open_from = None if complete else 2 * points[-1].size
-    return choose_rows(scope.op, scope.dtype, points, default, open_from, base)
+    lasting = {
+        name
+        for _, outcomes in ledger.at(scope.op, scope.dtype)
+        for name, outcome in outcomes.items()
+        if outcome.device == "cuda"
+    }
+    return choose_rows(scope.op, scope.dtype, points, default, open_from, base, lasting)
 
 
 def _points(ledger: Ledger, scope: Scope, default: Profile) -> list[Point]:
@@ -230,7 +245,9 @@ def _points(ledger: Ledger, scope: Scope, default: Profile) -> list[Point]:
         if times:
             skipped = tuple(n for n, o in outcomes.items() if o.state is State.SKIPPED)
             favourite = _backend_of(default, scope.op, scope.dtype, size)
-            points.append(Point(size, times, skipped, _taken(skipped, points, favourite)))
+            on_device = any(outcomes[name].device == "cuda" for name in times)
+            taken = "" if on_device else _taken(skipped, points, favourite)
+            points.append(Point(size, times, skipped, taken))
     return points
 
 

@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TextIO
 
 from softcuda.profile.check import token_text
+from softcuda.profile.model import Crossing, Threshold
 from softcuda.tools.cells import Ledger, Outcome, Scope, State
+from softcuda.tools.spread import quantile_of
 from softcuda.tools.sweep import Moment
 
-__all__ = ["medians_table", "progress"]
+__all__ = ["crossing_text", "medians_table", "progress", "thresholds_table"]
 
 Report = Callable[[Moment], None]
 
@@ -93,30 +95,78 @@ def medians_table(ledger: Ledger, scopes: Sequence[Scope], backend_ids: Sequence
     """Return the medians [microseconds] of every cell as text, the fastest marked with *.
 
     What was not measured says why: "-" refused, "slow" not tried, "wrong" disqualified (each with
-    its reason below the table), "" not reached.
+    its reason below the table), "" not reached. Where a GPU was measured, "host" is its best time
+    with the data on the host; "spread" is the distance of the fastest one's quartiles over its
+    median.
     """
-    rows = [("op", "size", *backend_ids)]
+    on_device = any(
+        outcome.device == "cuda"
+        for scope in scopes
+        for _, outcomes in ledger.at(scope.op, scope.dtype)
+        for outcome in outcomes.values()
+    )
+    rows = [("op", "size", *backend_ids, *(("host",) if on_device else ()), "spread")]
     faults: dict[str, str] = {}
     for scope in scopes:
         token = token_text(scope.op, scope.dtype)
         for size, outcomes in ledger.at(scope.op, scope.dtype):
             best = _fastest(outcomes)
             cells = [_cell(outcomes.get(name), name == best) for name in backend_ids]
+            if on_device:
+                cells.append(_host(outcomes))
+            cells.append(_spread(outcomes.get(best)))
             rows.append((token, str(size), *cells))
             for name, outcome in outcomes.items():
                 if outcome.state is State.WRONG:
                     faults.setdefault(f"{name}, {token}, size {size}", outcome.reason)
+    lines = _columns(rows)
+    lines.insert(0, "medians in microseconds; * fastest, - refused, slow: too far behind to try")
+    lines.extend(f"disqualified: {where}: {reason}" for where, reason in faults.items())
+    return "\n".join(lines)
+
+
+def thresholds_table(thresholds: Sequence[Threshold]) -> str:
+    """Return the sizes at which the GPU overtakes the CPU, as text."""
+    rows = [("op", "data on the host", "data resident")]
+    for each in thresholds:
+        token = token_text(each.op, each.dtype)
+        rows.append((token, crossing_text(each.host), crossing_text(each.resident)))
+    title = "sizes from which the GPU is faster; an uncertainty is how far the quartiles move it"
+    return "\n".join([title, *_columns(rows)])
+
+
+def crossing_text(crossing: Crossing | None) -> str:
+    """Return a crossing as a profile writes it, "" for one that was not measured."""
+    if crossing is None:
+        return ""
+    if not crossing.found:
+        return f"none below {crossing.size}"
+    error = "" if crossing.uncertainty is None else f" ± {crossing.uncertainty}"
+    return f"{crossing.size}{error}"
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = [
+    return [
         "  ".join(
             text.ljust(width) if k == 0 else text.rjust(width)
             for k, (text, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
-    lines.insert(0, "medians in microseconds; * fastest, - refused, slow: too far behind to try")
-    lines.extend(f"disqualified: {where}: {reason}" for where, reason in faults.items())
-    return "\n".join(lines)
+
+
+def _host(outcomes: dict[str, Outcome]) -> str:
+    times = [o.host_us for o in outcomes.values() if o.device == "cuda"]
+    known = [time_us for time_us in times if time_us is not None]
+    return _number(min(known)) if known else ""
+
+
+def _spread(outcome: Outcome | None) -> str:
+    if outcome is None or not outcome.samples:
+        return ""
+    low, middle, high = (quantile_of(outcome.samples, share) for share in (0.25, 0.5, 0.75))
+    return f"{(high - low) / middle:.0%}"
 
 
 def _fastest(outcomes: dict[str, Outcome]) -> str:
@@ -129,6 +179,8 @@ def _cell(outcome: Outcome | None, wins: bool) -> str:
         return ""
     if outcome.state is not State.MEASURED:
         return _BLANK[outcome.state]
-    time_us = outcome.microseconds
-    text = f"{time_us:.0f}" if time_us >= 1000 else f"{time_us:.1f}"
-    return f"{text}*" if wins else f"{text} "
+    return f"{_number(outcome.microseconds)}{'*' if wins else ' '}"
+
+
+def _number(time_us: float) -> str:
+    return f"{time_us:.0f}" if time_us >= 1000 else f"{time_us:.1f}"

@@ -8,7 +8,15 @@ from typing import Final
 
 from softcuda.tools.cells import Ledger, Outcome, Scope, State
 
-__all__ = ["LONGEST_CALL_S", "OVERHEAD_S", "candidates", "cell_cost_s", "doubted", "reopened"]
+__all__ = [
+    "LONGEST_CALL_S",
+    "OVERHEAD_S",
+    "candidates",
+    "cell_cost_s",
+    "doubted",
+    "full_cost_s",
+    "reopened",
+]
 
 LONGEST_CALL_S: Final = 0.2
 OVERHEAD_S: Final = 0.004  # inputs, two compiles and the check of a small cell
@@ -16,6 +24,7 @@ _FAR_BEHIND: Final = 8.0
 _TOO_STEEP: Final = 2.0
 _TOO_HIGH: Final = 1.5
 _BYTES_S: Final = 4e-8  # inputs and the check, an element
+_MATMUL_S: Final = 1e-10  # a multiplication and an addition
 _NEAREST: Final = 3
 _CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
 
@@ -23,9 +32,15 @@ _CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
 def candidates(
     scope: Scope, size: int, backend_ids: Sequence[str], ledger: Ledger
 ) -> tuple[list[str], dict[str, Outcome]]:
-    """Return the backends to measure at a size, and why the others are not."""
+    """Return the backends to measure at a size, and why the others are not.
+
+    One that was far behind the best of its own device is left out: the best of each device is
+    wanted, whichever is faster.
+    """
     names: list[str] = []
     others: dict[str, Outcome] = {}
+    if scope.exhaustive:
+        return list(backend_ids), others
     below = [entry for entry in ledger.at(scope.op, scope.dtype) if entry[0] < size]
     for name in backend_ids:
         seconds = _estimate(scope, size, name, ledger)
@@ -75,6 +90,18 @@ def cell_cost_s(scope: Scope, size: int, names: Sequence[str], ledger: Ledger) -
     return calls + _BYTES_S * elements + OVERHEAD_S
 
 
+def full_cost_s(scope: Scope, names: Sequence[str]) -> float:
+    """Return about how long a scope takes where every backend is tried at every size [seconds].
+
+    Nothing is measured yet: a call is taken as one pass at the pace of plain NumPy.
+    """
+    total = 0.0
+    for size in scope.sizes:
+        work = size**3 * _MATMUL_S if scope.growth > 1 else size * _BYTES_S
+        total += len(names) * (_CALLS * work + OVERHEAD_S) + OVERHEAD_S
+    return total
+
+
 def _is_behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> bool:
     """Return whether a backend was 8 times behind at the last two sizes it was tried at."""
     tried = []
@@ -82,7 +109,11 @@ def _is_behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> bo
         own = outcomes.get(name)
         if own is None or own.state is not State.MEASURED:
             continue
-        best = min(o.microseconds for o in outcomes.values() if o.state is State.MEASURED)
+        best = min(
+            o.microseconds
+            for o in outcomes.values()
+            if o.state is State.MEASURED and o.device == own.device
+        )
         tried.append(own.microseconds > _FAR_BEHIND * best)
     return tried[-2:] == [True, True]
 

@@ -7,11 +7,13 @@ import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from softcuda.dtype import DTYPES
 from softcuda.errors import ArgumentError
+from softcuda.graph.op import OPS, Kind
 from softcuda.paths import CONFIG_NAME
 from softcuda.profile.vocabulary import why_no_row, work_ops
 from softcuda.tools.workloads import accepted_dtypes
@@ -19,7 +21,9 @@ from softcuda.tools.workloads_inputs import Source
 
 __all__ = ["InitOptions", "init_options"]
 
-_DEFAULT_DTYPES = ("f32", "f64")
+_DEFAULT_DTYPES: Final = ("f32", "f64")
+_HALVES: Final = ("f16", "bf16")
+_DEVICES: Final = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +32,34 @@ class InitOptions:
 
     Attributes:
         wanted: op -> names of the dtypes to measure.
+        on_device: op -> names of the dtypes to measure beside those where a GPU is measured.
         max_size: no size above it, or None.
-        budget_s: seconds for everything; inf for no bound.
+        sizes: these sizes only, ascending; () for powers of two.
+        budget_s: seconds for everything; None for the usual bound.
+        full: without bounds.
+        device: "auto", "cpu" or "cuda".
         output: the file to write.
         force: replace it.
         resume: go on from the samples of an interrupted run.
+        check: measure some rows of the file again.
+        diff: two files to compare, or None.
+        explain: an op token and a size of the file to explain, or None.
         quiet: print errors only.
     """
 
     wanted: dict[str, tuple[str, ...]]
+    on_device: dict[str, tuple[str, ...]]
     max_size: int | None
-    budget_s: float
+    sizes: tuple[int, ...]
+    budget_s: float | None
+    full: bool
+    device: str
     output: str
     force: bool
     resume: bool
+    check: bool
+    diff: tuple[str, str] | None
+    explain: tuple[str, int] | None
     quiet: bool
 
 
@@ -59,25 +77,35 @@ def init_options(argv: Sequence[str] | None) -> InitOptions:
     source = Source(np.random.default_rng(0))
     ops = _words("--ops", given.ops, work_ops())
     dtypes = _words("--dtypes", given.dtypes, tuple(DTYPES))
-    wanted = {}
+    wanted, on_device = {}, {}
     for op in ops or work_ops():
         taken = [dtype.name for dtype in accepted_dtypes(op, source)]
         chosen = tuple(name for name in taken if name in (dtypes or _DEFAULT_DTYPES))
         if not chosen and not dtypes:
             chosen = (taken[-1],)  # an op of integers alone
         wanted[op] = chosen
+        halves = OPS[op].kind in (Kind.CONTRACTION, Kind.REDUCTION) and not dtypes
+        on_device[op] = tuple(name for name in taken if name in _HALVES and halves)
     if not any(wanted.values()):
         raise ArgumentError(
             f"--dtypes {given.dtypes}: none of the ops {', '.join(wanted)} takes these dtypes; "
             "name other dtypes, or leave one of the two options out"
         )
+    sizes = (given.sizes or "").replace(",", " ").split()
     return InitOptions(
         wanted=wanted,
+        on_device=on_device,
         max_size=None if given.max_size is None else _whole("--max-size", given.max_size),
-        budget_s=math.inf if given.budget is None else _seconds("--budget", given.budget),
+        sizes=tuple(sorted({_whole("--sizes", text) for text in sizes})),
+        budget_s=None if given.budget is None else _seconds("--budget", given.budget),
+        full=given.full,
+        device=_word("--device", given.device, _DEVICES),
         output=given.output,
         force=given.force,
         resume=given.resume,
+        check=given.check,
+        diff=None if given.diff is None else (given.diff[0], given.diff[1]),
+        explain=None if given.explain is None else _explained(*given.explain),
         quiet=given.quiet,
     )
 
@@ -87,12 +115,26 @@ def _parser() -> argparse.ArgumentParser:
         prog="soft_init",
         description="Measure every operation on every backend of this machine and write the "
         "profile by which softcuda chooses between them.",
+        epilog="soft_init report [FILE] draws what a profile's samples say; see soft_init report "
+        "--help.",
     )
     add = parser.add_argument
     add("--ops", metavar="OP,...", help="measure these ops only; default: all")
-    add("--dtypes", metavar="DTYPE,...", help="default: f32,f64")
+    add(
+        "--dtypes",
+        metavar="DTYPE,...",
+        help="default: f32,f64; where a GPU is measured also f16,bf16 of matmul and reductions",
+    )
+    add("--sizes", metavar="N,...", help="measure these sizes only; default: powers of two")
     add("--max-size", metavar="N", help="no size above N, in elements (matmul: its extent)")
-    add("--budget", metavar="SECONDS", help="end within this time; default: until all is measured")
+    add(
+        "--device",
+        metavar="TYPE",
+        default=_DEVICES[0],
+        help="cpu, cuda, or auto (default): the GPU too, where one can be used",
+    )
+    add("--budget", metavar="SECONDS", help="end within this time; default: 170, with a GPU 285")
+    add("--full", action="store_true", help="no bounds: every backend at every size")
     add("--output", metavar="FILE", default=CONFIG_NAME, help="default: ./CONFIG.soft")
     add(
         "--force",
@@ -101,8 +143,38 @@ def _parser() -> argparse.ArgumentParser:
         "for what is not measured again",
     )
     add("--resume", action="store_true", help="go on where an interrupted run ended")
+    add(
+        "--check",
+        action="store_true",
+        help="measure some rows of the file again and say which no longer hold; writes nothing",
+    )
+    add("--diff", nargs=2, metavar=("A", "B"), help="compare two profiles; measures nothing")
+    add(
+        "--explain",
+        nargs=2,
+        metavar=("OP", "SIZE"),
+        help="say which row of the file decides, and by which samples; OP may be op[dtype]",
+    )
     add("--quiet", action="store_true", help="print errors only")
     return parser
+
+
+def _explained(token: str, size: str) -> tuple[str, int]:
+    op = token.split("[", maxsplit=1)[0]
+    _words("--explain", op, work_ops())
+    dtype = token[len(op) :]
+    if dtype and dtype[1:-1] not in DTYPES:
+        raise ArgumentError(
+            f"--explain: {token!r} names no dtype; allowed are an op such as matmul, and "
+            f"matmul[DTYPE] with one of {', '.join(DTYPES)}"
+        )
+    return token, _whole("--explain", size)
+
+
+def _word(option: str, word: str, allowed: Sequence[str]) -> str:
+    if word not in allowed:
+        raise ArgumentError(f"{option} is {word!r}; allowed are {', '.join(allowed)}")
+    return word
 
 
 def _words(option: str, text: str | None, allowed: Sequence[str]) -> tuple[str, ...]:
@@ -122,7 +194,7 @@ def _words(option: str, text: str | None, allowed: Sequence[str]) -> tuple[str, 
 
 
 def _hint(option: str, word: str, allowed: Sequence[str]) -> str:
-    reason = why_no_row(word) if option == "--ops" else ""
+    reason = why_no_row(word) if option in ("--ops", "--explain") else ""
     if reason:
         return f" ({reason})"
     close = difflib.get_close_matches(word.lower(), allowed, n=1, cutoff=0.65)

@@ -2,90 +2,154 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
+import math
 import os
 import sys
 import time
 from collections.abc import Sequence
+from typing import Final
 
-import numpy as np
-
-from softcuda.backends import backends
 from softcuda.errors import ConfigError, SoftCudaError
-from softcuda.profile.machine import device_hash, mismatch, this_machine
-from softcuda.profile.model import DeviceFacts, Profile, Row
-from softcuda.profile.place import check_place
-from softcuda.profile.resolve import default_profile, read
-from softcuda.profile.vocabulary import SOFT_VERSION
+from softcuda.profile.machine import device_hash
+from softcuda.profile.model import DeviceFacts, Profile
+from softcuda.profile.place import check_place, place_file
 from softcuda.profile.writer import write
 from softcuda.tools.cells import Ledger, Scope, scopes_of
-from softcuda.tools.choose import NOT_MEASURED, profile_rows
-from softcuda.tools.display import medians_table, progress
+from softcuda.tools.copying import measure_copies
+from softcuda.tools.device_bench import DeviceBench, device_here, machine_facts
+from softcuda.tools.display import medians_table, progress, thresholds_table
+from softcuda.tools.estimates import full_cost_s
+from softcuda.tools.init_existing import carried_rows, check_existing, earlier_profile
 from softcuda.tools.init_options import InitOptions
 from softcuda.tools.init_output import Output
+from softcuda.tools.init_profile import Origin, made_profile, profile_notes
 from softcuda.tools.init_stop import Stop
 from softcuda.tools.measure import Meter
 from softcuda.tools.samples import (
     forget_samples,
     keep_samples,
     kept_samples,
+    measured_path,
     refuse_to_lose_samples,
     samples_path,
+    samples_text,
 )
+from softcuda.tools.spread import OUTLIER_RULE
 from softcuda.tools.sweep import Moment, sweep
 
 __all__ = ["run_init"]
 
-_ADVICE = "it is kept; --force measures this machine and replaces it, --output names another"
+_BUDGETS_S: Final = {"cpu": 170.0, "cuda": 285.0}  # within 3 and 5 minutes
+_WRITING: Final = 0.02  # of the budget, kept back for tables and files
 
 
-def run_init(options: InitOptions, deadline_s: float, output: Output, stop: Stop) -> None:
+def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -> None:
     """Measure and write the profile; only look at it where one that fits is there.
 
     Args:
         options: what was asked for.
-        deadline_s: when to end, on time.monotonic() [seconds].
+        begin_s: when the run began, on time.monotonic() [seconds].
         output: takes what there is to say.
         stop: what may end the run.
 
     Raises:
         ConfigError: a profile that is there does not fit, or the file cannot be written.
+        NoDeviceError: a GPU is asked for and cannot be used.
         KeyboardInterrupt: the run was ended; its samples are kept.
     """
-    machine = this_machine()
-    output.say(f"machine      {machine.cpu}, {machine.cpu_cores} logical processors")
-    output.say(f"device_hash  {device_hash(machine)}")
+    device, why = device_here(options.device)
+    machine = machine_facts(device)
+    _say_machine(machine, why, output)
     if os.path.exists(options.output) and not options.force:
-        _check_existing(options.output, machine)
+        check_existing(options.output, machine)
         output.say(f"{options.output} fits this machine; --force measures again")
         return
     check_place(options.output)
     _say_busy(output)
     if not options.resume:
         refuse_to_lose_samples(options.output)
-    earlier = _earlier(options.output, machine, output)
-    bench = Meter()
-    scopes = scopes_of(options.wanted, options.max_size)
+    earlier = earlier_profile(options.output, machine, output)
+    bench = Meter(DeviceBench() if device == "cuda" else None)
+    scopes = _scopes(options, device)
     output.say(f"backends     {', '.join(bench.backend_ids)}")
     owner = (device_hash(machine), *bench.backend_ids)
     ledger = kept_samples(options.output, owner) if options.resume else Ledger()
+    deadline_s = _deadline(options, begin_s, device, scopes, bench, output)
     begin = time.monotonic()
     try:
+        if bench.device is not None and not ledger.copies and begin < deadline_s:
+            measure_copies(bench.device, ledger)
         _sweep(scopes, bench, deadline_s, output, stop, ledger)
         took = time.monotonic() - begin
         output.say(medians_table(ledger, scopes, bench.backend_ids))
         profile = _write(options, ledger, scopes, machine, earlier)
+        place_file(
+            str(measured_path(options.output)), samples_text(ledger, owner).encode(), force=True
+        )
     except (KeyboardInterrupt, SoftCudaError):
         _keep(options.output, ledger, owner)
         raise
     forget_samples(options.output)
+    _say_end(options.output, ledger, profile, earlier, took, output)
+
+
+def _say_machine(machine: DeviceFacts, why: str, output: Output) -> None:
+    if machine.type == "cuda":
+        output.say(
+            f"device       {machine.name}, compute capability {machine.compute_capability}, "
+            f"{machine.vram_mb} MiB, driver {machine.driver}"
+        )
+    output.say(f"machine      {machine.cpu}, {machine.cpu_cores} logical processors")
+    output.say(f"device_hash  {device_hash(machine)}")
+    if why:
+        output.say(f"note         {why}")
+
+
+def _scopes(options: InitOptions, device: str) -> tuple[Scope, ...]:
+    wanted = options.wanted
+    if device == "cuda":
+        wanted = {op: (*wanted[op], *more) for op, more in options.on_device.items()}
+    sizes = options.sizes
+    return scopes_of(wanted, options.max_size, sizes, device, exhaustive=options.full)
+
+
+def _deadline(
+    options: InitOptions,
+    begin_s: float,
+    device: str,
+    scopes: Sequence[Scope],
+    bench: Meter,
+    output: Output,
+) -> float:
+    """Return when to end, on time.monotonic() [seconds], and say how long it may take."""
+    output.say(f"outliers     {OUTLIER_RULE}")
+    budget_s = _BUDGETS_S[device] if options.budget_s is None else options.budget_s
+    if options.full and options.budget_s is None:
+        seconds = sum(full_cost_s(scope, bench.backend_ids) for scope in scopes)
+        text = f"{seconds / 60:.0f} minutes" if seconds >= 100 else f"{seconds:.0f} s"
+        output.say(f"time         about {text}, without bounds")
+        return math.inf
+    output.say(f"time         {budget_s:g} s at most; --budget changes it, --full lifts it")
+    return begin_s + (1 - _WRITING) * budget_s
+
+
+def _say_end(
+    path: str,
+    ledger: Ledger,
+    profile: Profile,
+    earlier: Profile | None,
+    took_s: float,
+    output: Output,
+) -> None:
+    if profile.thresholds:
+        output.say(thresholds_table(profile.thresholds))
     cells = sum(len(sizes) for sizes in ledger.outcomes.values())
     output.say(
-        f"wrote {options.output}: {len(profile.rows)} rows from {cells} measurements in "
-        f"{took:.1f} s"
+        f"wrote {path}: {len(profile.rows)} rows from {cells} measurements in {took_s:.1f} s; "
+        f"every sample is in {measured_path(path).name}"
     )
-    kept_rows = _carried(profile.rows, earlier)
+    kept_rows = carried_rows(profile.rows, earlier)
     if kept_rows:
         output.say(
             f"{kept_rows} of them are the earlier profile's, which fits this machine; remove the "
@@ -143,82 +207,6 @@ def _write(
     earlier: Profile | None,
 ) -> Profile:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    meta = {
-        "soft_version": SOFT_VERSION,
-        "device_hash": device_hash(machine),
-        "generated_at": now,
-    }
-    kept = earlier.rows if earlier else ()
-    rows = tuple(profile_rows(ledger, scopes, default_profile(), kept))
-    if earlier:
-        profile = dataclasses.replace(earlier, meta=meta, device=machine, rows=rows)
-    else:
-        profile = Profile(options.output, meta, machine, rows)
-    notes = (
-        f"Written by soft_init: numpy {np.__version__}, Python {sys.version.split()[0]}.",
-        "Behind a row: medians at its smallest and its largest measured size, the fastest first;",
-        "skipped: a call would have taken too long, or it was far behind at smaller sizes.",
-    )
-    write(profile, options.output, options.force, notes)
+    profile = made_profile(ledger, scopes, Origin(options.output, machine, now), earlier)
+    write(profile, options.output, options.force, profile_notes(ledger))
     return profile
-
-
-def _carried(rows: Sequence[Row], earlier: Profile | None) -> int:
-    """Return how many of the rows were measured for an earlier profile."""
-    if earlier is None:
-        return 0
-    known = {row._replace(line=0) for row in earlier.rows}
-    return sum(row in known and row.comment != NOT_MEASURED for row in rows)
-
-
-def _earlier(path: str, machine: DeviceFacts, output: Output) -> Profile | None:
-    """Return the profile that is replaced, None where there is none or it does not fit."""
-    if not os.path.exists(path):
-        return None
-    try:
-        profile = read(path, _registered())
-    except ConfigError as error:
-        output.say(f"{error.path} is replaced whole, it cannot be read: {error.message}")
-        return None
-    why = _why_unfit(profile, machine)
-    if why:
-        output.say(f"{path} is replaced whole: {why}")
-    return None if why else profile
-
-
-def _registered() -> dict[str, str]:
-    return {name: module.DEVICE for name, module in backends().items()}
-
-
-def _check_existing(path: str, machine: DeviceFacts) -> None:
-    """Return where the profile that is there fits this machine.
-
-    Raises:
-        ConfigError: it does not, cannot be read, or is no file.
-    """
-    if not os.path.isfile(path):
-        check_place(path)
-    try:
-        profile = read(path, _registered())
-    except ConfigError as error:
-        raise ConfigError(error.path, error.line, f"{error.message}; {_ADVICE}") from error
-    why = _why_unfit(profile, machine)
-    if why:
-        raise ConfigError(path, None, f"{why}; {_ADVICE}")
-
-
-def _why_unfit(profile: Profile, machine: DeviceFacts) -> str:
-    """Return why a profile does not fit a machine, "" where it does."""
-    if profile.device.type != machine.type:
-        return (
-            f"the profile is one of a {profile.device.type} device "
-            f"{profile.device.name or 'without a name'}, and this version measures the CPU"
-        )
-    differences = mismatch(profile, machine)
-    if not differences:
-        return ""
-    text = "; ".join(
-        f"{d.fact} is {d.profile or 'not written'!r} in the profile and {d.here!r} here"
-        for d in differences
-    )
-    return f"the profile does not fit this machine: {text}"

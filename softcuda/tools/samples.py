@@ -1,35 +1,134 @@
-"""Samples of an interrupted sweep: kept in a file beside the profile, for --resume."""
+"""Samples in files: all of a profile's in a CSV beside it, those of an interrupted sweep too.
+
+The first line is a comment that says what they belong to; a line follows for every backend at
+every size, and for every size that was copied.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from softcuda.errors import ConfigError
-from softcuda.tools.cells import Cell, Ledger, Outcome, State
+from softcuda.tools.cells import Ledger, Outcome, State
 
 __all__ = [
     "forget_samples",
     "keep_samples",
     "kept_samples",
+    "measured_path",
+    "read_samples",
     "refuse_to_lose_samples",
     "samples_path",
+    "samples_text",
 ]
 
-_FORMAT: Final = "softcuda samples 1"
+_FORMAT: Final = "softcuda samples 2"
+_MARK: Final = "# "
+_COPY: Final = "copy"  # what stands in the column op of a copy
+_COLUMNS: Final = (
+    *("op", "dtype", "size", "backend", "device", "state"),
+    *("microseconds", "reason", "resident", "host"),
+)
 
 
 def samples_path(output: str) -> Path:
-    """Return the file of the samples of a profile, such as CONFIG.soft.samples."""
+    """Return the file of the samples of an interrupted sweep, such as CONFIG.soft.samples."""
     return Path(f"{os.path.realpath(output)}.samples")
 
 
+def measured_path(output: str) -> Path:
+    """Return the file of the samples that a profile is made of, such as CONFIG.csv."""
+    path = Path(os.path.realpath(output))
+    return path.with_name(f"{path.name.removesuffix('.soft')}.csv")
+
+
+def samples_text(ledger: Ledger, owner: Sequence[str]) -> str:
+    """Return samples as text; the same samples give the same text.
+
+    Args:
+        ledger: the samples.
+        owner: what they belong to: the device_hash and the backends.
+    """
+    text = io.StringIO()
+    text.write(_MARK + json.dumps({"format": _FORMAT, "owner": list(owner)}) + "\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows(_rows(ledger))
+    return text.getvalue()
+
+
+def _rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
+    for (direction, memory), sizes in sorted(ledger.copies.items()):
+        for nbytes, times in sorted(sizes.items()):
+            yield (_COPY, memory, nbytes, direction, "cuda", "measured", "", "", _words(times), "")
+    for (op, dtype), cells in sorted(ledger.outcomes.items()):
+        for size, outcomes in sorted(cells.items()):
+            for name, found in outcomes.items():
+                state, time, reason, device, resident, host = found
+                measured = repr(time) if state is State.MEASURED else ""
+                yield (
+                    *(op, dtype, size, name, device, state.value, measured, reason),
+                    *(_words(resident), _words(host)),
+                )
+
+
+def _words(times: Iterable[float]) -> str:
+    return " ".join(f"{time:.5g}" for time in times)
+
+
+def _times(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split()))
+
+
+def read_samples(path: Path) -> tuple[Ledger, list[str]]:
+    """Return the samples in a file, and what they belong to.
+
+    Raises:
+        ConfigError: the file is missing or cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            head: Any = json.loads(file.readline().removeprefix(_MARK))
+            if head["format"] != _FORMAT:
+                raise ValueError(f"its format is {head['format']!r}, allowed is {_FORMAT!r}")
+            ledger = Ledger()
+            for row in csv.DictReader(file):
+                _take(ledger, row)
+            return ledger, [str(word) for word in head["owner"]]
+    except (OSError, ValueError, TypeError, KeyError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            str(path), None, f"the samples cannot be read: {reason}; measure anew with soft_init"
+        ) from error
+
+
+def _take(ledger: Ledger, row: dict[str, str]) -> None:
+    size = int(row["size"])
+    if row["op"] == _COPY:
+        times = _times(row["resident"])
+        ledger.copies.setdefault((row["backend"], row["dtype"]), {})[size] = times
+        return
+    outcome = Outcome(
+        State(row["state"]),
+        float(row["microseconds"] or 0.0),
+        row["reason"],
+        row["device"],
+        _times(row["resident"]),
+        _times(row["host"]),
+    )
+    cells = ledger.outcomes.setdefault((row["op"], row["dtype"]), {})
+    cells.setdefault(size, {})[row["backend"]] = outcome
+
+
 def keep_samples(output: str, ledger: Ledger, owner: Sequence[str]) -> int:
-    """Write the samples, whole or not at all; return how many cells they are.
+    """Write the samples of an interrupted sweep, whole or not at all; return how many cells.
 
     Args:
         output: the profile they are for.
@@ -39,21 +138,10 @@ def keep_samples(output: str, ledger: Ledger, owner: Sequence[str]) -> int:
     Raises:
         ConfigError: they cannot be written.
     """
-    cells = [
-        [
-            op,
-            dtype,
-            size,
-            {name: [o.state.value, o.microseconds, o.reason] for name, o in c.items()},
-        ]
-        for (op, dtype), sizes in ledger.outcomes.items()
-        for size, c in sizes.items()
-    ]
     target = samples_path(output)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    text = json.dumps({"format": _FORMAT, "owner": list(owner), "cells": cells})
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(samples_text(ledger, owner), encoding="utf-8")
         os.replace(temporary, target)
     except OSError as error:
         raise ConfigError(
@@ -62,7 +150,7 @@ def keep_samples(output: str, ledger: Ledger, owner: Sequence[str]) -> int:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-    return len(cells)
+    return sum(len(cells) for cells in ledger.outcomes.values())
 
 
 def kept_samples(output: str, owner: Sequence[str]) -> Ledger:
@@ -73,28 +161,16 @@ def kept_samples(output: str, owner: Sequence[str]) -> Ledger:
             other backends.
     """
     path = samples_path(output)
-    try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != _FORMAT:
-            raise ValueError(f"its format is {data['format']!r}")
-        ledger = Ledger()
-        for op, dtype, size, outcomes in data["cells"]:
-            found = {n: Outcome(State(s), float(t), str(r)) for n, (s, t, r) in outcomes.items()}
-            ledger.note(Cell(str(op), str(dtype), int(size)), found)
-        written = list(data["owner"])
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         raise ConfigError(
             str(path), None, "there are no samples to resume from; leave --resume out"
-        ) from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(
-            str(path), None, f"the samples cannot be read: {error}; remove the file"
-        ) from error
+        )
+    ledger, written = read_samples(path)
     if written != list(owner):
         raise ConfigError(
             str(path),
             None,
-            f"the samples are of {', '.join(map(str, written))}, and this is {', '.join(owner)}; "
+            f"the samples are of {', '.join(written)}, and this is {', '.join(owner)}; "
             "remove the file to measure anew",
         )
     return ledger
@@ -117,5 +193,5 @@ def refuse_to_lose_samples(output: str) -> None:
 
 
 def forget_samples(output: str) -> None:
-    """Remove the samples of a profile, if there are any."""
+    """Remove the samples of an interrupted sweep, if there are any."""
     samples_path(output).unlink(missing_ok=True)

@@ -11,25 +11,25 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple, Protocol
 
 from softcuda.tools.cells import Cell, Ledger, Outcome, Scope, State
-from softcuda.tools.choose import Point, winners
 from softcuda.tools.estimates import OVERHEAD_S, candidates, cell_cost_s, doubted, reopened
+from softcuda.tools.refinements import refinements
 
-__all__ = ["Bench", "Moment", "sweep"]
+__all__ = ["CellBench", "Moment", "sweep"]
 
 _ALLOWANCE_S: Final = 0.02  # repeating a cell
 _DOUBT_S: Final = 0.3  # the same, where its times fit no other's
 _DOUBT_CELLS: Final = 3  # and no more than this many times the cell's own cost
+_AHEAD: Final = 64  # cells whose kernels are compiled at once
 _MEDIAN: Final = 0.5
 _LEAST: Final = 0.0  # the quantile that counts where something else may run
 _MOST_REPEATS: Final = 2
 _RESERVED: Final = 0.25  # of the time, at most, is kept back for what is doubted
 
 
-class Bench(Protocol):
+class CellBench(Protocol):
     """What a sweep asks of softcuda.tools.measure.Meter."""
 
     backend_ids: tuple[str, ...]
@@ -38,6 +38,9 @@ class Bench(Protocol):
         self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float
     ) -> dict[str, Outcome]:
         """Return the outcome of each backend that is asked for."""
+
+    def prepare(self, cells: Sequence[Cell]) -> None:
+        """Do what can be done ahead for cells that come next."""
 
 
 class Moment(NamedTuple):
@@ -58,7 +61,7 @@ class Moment(NamedTuple):
 
 def sweep(
     scopes: Sequence[Scope],
-    bench: Bench,
+    bench: CellBench,
     deadline_s: float,
     report: Callable[[Moment], None],
     *,
@@ -86,7 +89,7 @@ class _Sweep:
     def __init__(
         self,
         scopes: Sequence[Scope],
-        bench: Bench,
+        bench: CellBench,
         deadline_s: float,
         report: Callable[[Moment], None],
         clock: Callable[[], float],
@@ -109,11 +112,20 @@ class _Sweep:
         for scope in self.scopes:  # of an earlier sweep
             self._review(scope)
             self._take_back(scope)
-        self._measure_all(_first_sizes(self.scopes))
+        self._measure_all(self._prepared(_first_sizes(self.scopes)))
         self._measure_doubted()
-        self._measure_all(_refinements(self.scopes, self.ledger, self.passed))
+        self._measure_all(refinements(self.scopes, self.ledger, self.passed))
         while self._measure_doubted():
             pass
+
+    def _prepared(self, cells: Iterable[tuple[Scope, int]]) -> Iterator[tuple[Scope, int]]:
+        """Yield the cells; their kernels are compiled ahead, many at once."""
+        waiting = list(cells)
+        for start in range(0, len(waiting), _AHEAD):
+            group = waiting[start : start + _AHEAD]
+            if self.clock() < self.deadline_s:
+                self.bench.prepare([Cell(scope.op, scope.dtype, size) for scope, size in group])
+            yield from group
 
     def _measure_all(self, cells: Iterable[tuple[Scope, int]]) -> None:
         """Measure what is not known yet, until time is short."""
@@ -185,7 +197,7 @@ class _Sweep:
     def _review(self, scope: Scope) -> None:
         """Find out which cells of a scope are doubted now."""
         sizes = doubted(scope, self.ledger)
-        for size in scope.sizes:
+        for size, _ in self.ledger.at(scope.op, scope.dtype):
             cell = Cell(scope.op, scope.dtype, size)
             if size in sizes and self.repeats[cell] < _MOST_REPEATS:
                 self.doubts[cell] = scope
@@ -204,8 +216,9 @@ class _Sweep:
     def _say(self, cell: Cell, done: int) -> None:
         now = self.clock()
         pace = (now - self.begin) / self.measured if self.measured else _ALLOWANCE_S
-        left = min((self.total - done - 1) * pace, self.deadline_s - now)
-        self.report(Moment(cell, done, self.total, max(left, 0.0)))
+        total = max(self.total, done + 1)  # sizes between powers of two are not counted ahead
+        left = min((total - done - 1) * pace, self.deadline_s - now)
+        self.report(Moment(cell, done, total, max(left, 0.0)))
 
 
 def _measured_at(cell: Cell, ledger: Ledger) -> list[str]:
@@ -217,52 +230,3 @@ def _first_sizes(scopes: Sequence[Scope]) -> Iterator[tuple[Scope, int]]:
         for scope in scopes:
             if place < len(scope.coarse):
                 yield scope, scope.coarse[place]
-
-
-def _refinements(
-    scopes: Sequence[Scope], ledger: Ledger, passed: set[Cell]
-) -> Iterator[tuple[Scope, int]]:
-    """Yield every other size of every scope once; what was found decides which comes next."""
-    pending = True
-    while pending:
-        pending = False
-        changing = True
-        while changing:
-            changing = False
-            for scope in scopes:
-                size = _where_the_winner_changes(scope, ledger, passed)
-                if size is not None:
-                    changing = True
-                    yield scope, size
-        for scope in scopes:
-            size = _farthest(scope, passed)
-            if size is not None:
-                pending = True
-                yield scope, size
-
-
-def _where_the_winner_changes(scope: Scope, ledger: Ledger, passed: set[Cell]) -> int | None:
-    """Return an open size half way between two neighbours with different winners."""
-    points = [Point(size, times) for size, times in ledger.times(scope.op, scope.dtype)]
-    chosen = winners(points, [""] * len(points))
-    for place, (one, other) in enumerate(pairwise(chosen)):
-        low, high = points[place].size, points[place + 1].size
-        between = [s for s in _open(scope, passed) if low < s < high] if one != other else []
-        if between:
-            return between[len(between) // 2]
-    return None
-
-
-def _open(scope: Scope, passed: set[Cell]) -> list[int]:
-    return [s for s in scope.sizes if Cell(scope.op, scope.dtype, s) not in passed]
-
-
-def _farthest(scope: Scope, passed: set[Cell]) -> int | None:
-    """Return the open size that is farthest, in powers of two, from those that were passed."""
-    remaining = _open(scope, passed)
-    if not remaining:
-        return None
-    behind = [s.bit_length() for s in scope.sizes if s not in remaining]
-    if not behind:
-        return remaining[len(remaining) // 2]
-    return max(remaining, key=lambda s: (min(abs(s.bit_length() - b) for b in behind), s))

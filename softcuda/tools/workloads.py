@@ -17,6 +17,7 @@ from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.tools.workloads_base import Recipe, Workload
 from softcuda.tools.workloads_elementwise import ELEMENTWISE_RECIPES
+from softcuda.tools.workloads_indexing import INDEXED_RECIPES
 from softcuda.tools.workloads_inputs import Source
 from softcuda.tools.workloads_making import MADE_RECIPES
 from softcuda.tools.workloads_movement import MOVED_RECIPES
@@ -25,7 +26,13 @@ from softcuda.tools.workloads_reductions import ROW_RECIPES
 __all__ = ["WORKLOADS", "accepted_dtypes", "shape_variants", "typical"]
 
 WORKLOADS: Final[Mapping[str, Recipe]] = MappingProxyType(
-    {**ELEMENTWISE_RECIPES, **ROW_RECIPES, **MOVED_RECIPES, **MADE_RECIPES}
+    {
+        **ELEMENTWISE_RECIPES,
+        **ROW_RECIPES,
+        **MOVED_RECIPES,
+        **INDEXED_RECIPES,
+        **MADE_RECIPES,
+    }
 )
 
 # Ops whose rule takes every dtype, though their functions make tensors of these alone.

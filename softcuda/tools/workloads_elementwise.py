@@ -137,8 +137,8 @@ def _domains(*domains: str) -> ElementwiseRecipe:
 
 
 _ANYWHERE: Final = (
-    "neg abs sign square relu conj floor ceil round sin cos tan atan tanh sigmoid gelu silu "
-    "softplus erf isnan isinf isfinite logical_not copy"
+    "neg abs sign square relu conj floor ceil round sin cos tan atan tanh asinh sigmoid gelu "
+    "silu mish softplus softsign erf isnan isinf isfinite logical_not copy"
 )
 _PAIRWISE: Final = (
     "add sub mul minimum maximum atan2 eq ne lt le gt ge logical_and logical_or logical_xor"
@@ -150,6 +150,8 @@ ELEMENTWISE_RECIPES: Final[Mapping[str, ElementwiseRecipe | CastRecipe]] = Mappi
         **{name: _domains("small") for name in ("exp", "exp2", "expm1", "sinh", "cosh")},
         **{name: _domains("positive") for name in ("sqrt", "rsqrt", "log", "log2")},
         "log1p": _domains("above_minus_one"),
+        "acosh": _domains("from_one"),
+        "atanh": _domains("inside_one"),
         "asin": _domains("unit"),
         "acos": _domains("unit"),
         "reciprocal": _domains("nonzero"),

@@ -54,6 +54,8 @@ DOMAINS: Final[Mapping[str, tuple[Sampler, Sampler]]] = MappingProxyType(
         "positive": (_uniform(0.1, 4.0), _integers(1, 100)),
         "nonzero": (_away_from_zero, _integers_but_zero),
         "unit": (_uniform(-1.0, 1.0), _integers(-1, 1)),
+        "inside_one": (_uniform(-0.9, 0.9), _integers(0, 0)),
+        "from_one": (_uniform(1.1, 4.0), _integers(1, 100)),
         "above_minus_one": (_uniform(-0.9, 4.0), _integers(0, 100)),
         "near_one": (_uniform(0.9, 1.1), _integers(1, 2)),
         "exponent": (_uniform(-2.0, 3.0), _integers(0, 3)),

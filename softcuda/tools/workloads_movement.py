@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from softcuda.dtype import DType, f32, f64, i32, i64
+from softcuda.dtype import DType, f32, f64
 from softcuda.graph.op import Op
-from softcuda.graph.params import Concat, Dims, Gather, OneHot, Pad, Params, Triangle
+from softcuda.graph.params import Concat, Dims, Pad, Params, Triangle
 from softcuda.tools.workloads_base import Recipe, Workload
 from softcuda.tools.workloads_inputs import Source, number_text, rows_and_columns
 
-__all__ = ["MOVED_RECIPES", "IndexRecipe", "JoinRecipe", "OneHotRecipe", "PlaneRecipe"]
+__all__ = ["MOVED_RECIPES", "JoinRecipe", "PlaneRecipe"]
 
 
 class JoinRecipe:
@@ -102,74 +102,6 @@ def _triangles(dtype: DType, rank: int) -> tuple[Params, ...]:
     return (Triangle(0), Triangle(2), Triangle(-3), Triangle(100))
 
 
-class IndexRecipe:
-    """take and gather: rows of a table by random indices."""
-
-    def typical(self, op: Op, size: int, dtype: DType, source: Source) -> Workload:
-        """Return [rows, columns] read along the first axis (take) or the last (gather)."""
-        rows, columns = rows_and_columns(size)
-        array = source.array("any", (rows, columns), dtype)
-        if op.name == "take":
-            return Workload(op, (array, source.indices(rows, (rows,), i64, 0)), Gather(0))
-        return Workload(op, (array, source.indices(columns, (rows, columns), i64, 0)), Gather(1))
-
-    def shapes(self, op: Op, dtype: DType, source: Source) -> dict[str, Workload]:
-        """Return every axis, negative indices, both index dtypes, no elements, strides."""
-        taken: dict[str, tuple[Dims, int, Dims]] = {
-            "one": ((1,), 0, (1,)),
-            "prime": ((13, 7), 1, (5,)),
-            "first": ((13, 7), 0, (3, 2)),
-            "middle": ((4, 5, 3), 1, (7,)),
-            "rank0": ((5, 3), 0, ()),
-            "zero": ((5, 3), 0, (0,)),
-        }
-        gathered: dict[str, tuple[Dims, int, Dims]] = {
-            "one": ((1,), 0, (1,)),
-            "prime": ((13, 7), 1, (13, 5)),
-            "fewer": ((13, 7), 0, (3, 2)),
-            "middle": ((4, 5, 3), 1, (4, 7, 3)),
-            "zero": ((5, 3), 0, (0, 3)),
-        }
-        made = {}
-        for name, (dims, axis, asked) in (taken if op.name == "take" else gathered).items():
-            for kind in (i32, i64):
-                indices = source.indices(dims[axis], asked, kind)
-                array = source.array("any", dims, dtype)
-                made[f"{name}_{kind}"] = Workload(op, (array, indices), Gather(axis))
-        strided = source.strided("any", (6, 5), dtype)
-        indices = source.indices(6, (5, 6), i64).T[::-1, ::1]
-        made["strided"] = Workload(op, (strided, indices[:, :5]), Gather(0))
-        stretched = source.stretched("any", (6, 5), dtype)
-        made["stretched"] = Workload(op, (stretched, indices[:, :5]), Gather(0))
-        return made
-
-
-class OneHotRecipe:
-    """one_hot: rows of zeros with a one; its row's dtype is that of the indices."""
-
-    def typical(self, op: Op, size: int, dtype: DType, source: Source) -> Workload:
-        """Return [rows] indices spread over [rows, columns], f32."""
-        rows, columns = rows_and_columns(size)
-        return Workload(op, (source.indices(columns, (rows,), dtype, 0),), OneHot(columns, f32))
-
-    def shapes(self, op: Op, dtype: DType, source: Source) -> dict[str, Workload]:
-        """Return every rank up to 2, indices out of range, every result dtype, strides."""
-        made = {}
-        for name, dims in (
-            ("rank0", ()),
-            ("one", (1,)),
-            ("prime", (13,)),
-            ("zero", (0, 3)),
-            ("two", (3, 2)),
-        ):
-            indices = source.indices(7, dims, dtype)
-            made[name] = Workload(op, (indices,), OneHot(5, f32))
-        wide = source.indices(3, (6, 5), dtype, 0).T[::-1]
-        made["strided"] = Workload(op, (wide,), OneHot(3, i32))
-        made["no_depth"] = Workload(op, (wide,), OneHot(0, f64))
-        return made
-
-
 MOVED_RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
     {
         "concat": JoinRecipe(),
@@ -177,8 +109,5 @@ MOVED_RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
         "pad": PlaneRecipe(_pads, 1),
         "tril": PlaneRecipe(_triangles),
         "triu": PlaneRecipe(_triangles),
-        "take": IndexRecipe(),
-        "gather": IndexRecipe(),
-        "one_hot": OneHotRecipe(),
     }
 )

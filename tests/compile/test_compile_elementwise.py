@@ -118,6 +118,25 @@ def test_chains_of_a_graph(arch: str) -> None:
     compiled(spec_of(longest(f32, 64), [operand(dims, f32), *rows], dims), arch)
 
 
+# Dense operands and turned ones, of a dtype: at the limits of what a thread holds.
+TURNED = (
+    *((0, 32, f64), (31, 1, f64), (1, 3, f64), (2, 6, f64), (1, 3, f32), (3, 1, f32), (2, 6, f32)),
+    *((0, 32, bf16), (3, 1, bf16), (7, 1, bf16)),
+)
+
+
+@pytest.mark.parametrize(
+    "arch", ["sm_75", "sm_90a", pytest.param("sm_100", marks=pytest.mark.slow)]
+)
+def test_turned_operands(arch: str) -> None:
+    dims = (96, 128)
+    for straight, turned, dtype in TURNED:
+        operands = [operand(dims, dtype)] * straight + [operand(dims, dtype, (1, 96))] * turned
+        compiled(spec_of(longest(dtype, len(operands)), operands, dims), arch)
+    far = [operand((9, 8), f32, (1, 1 << 33)), operand((9, 8), f32)]
+    compiled(spec_of(longest(f32, 2), far, (9, 8)), arch)
+
+
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
 def test_the_longest_chain(arch: str) -> None:
     """256 ops compile in bounded code: fewer elements a thread, not a larger kernel."""

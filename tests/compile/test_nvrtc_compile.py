@@ -13,7 +13,7 @@ from softcuda.errors import CompileError
 from softcuda.kernelspec import Rounding
 from softcuda.nvrtc.cache import KernelCache
 from softcuda.nvrtc.compiler import compile_job, compile_unit, make_job
-from softcuda.nvrtc.headers import find_system_headers
+from softcuda.nvrtc.headers import find_system_headers, read_system_headers
 from softcuda.nvrtc.library import NVRTC
 from softcuda.nvrtc.unit import CompileUnit, Header, Image
 
@@ -148,7 +148,12 @@ def test_system_headers_in_a_folder_with_a_blank(tmp_path: Path) -> None:
     text = TEXT.replace('#include "scale', '#include <cuda_fp16.h>\n#include "scale')
     text = text.replace("out[threadIdx.x] =", "out[threadIdx.x] = inner() *")
     unit = unit_in(tmp_path / "c d", text=text)
-    job = make_job(unit, "sm_80", NVRTC.architectures(), headers_folder=lambda: str(folder))
+    job = make_job(
+        unit,
+        "sm_80",
+        NVRTC.architectures(),
+        headers=lambda names: read_system_headers(names, str(folder)),
+    )
     assert job.system is not None
     assert compile_job(job).kind is Image.CUBIN
 
@@ -205,10 +210,13 @@ print(len(made.image), cache.compiled, NVRTC.is_loaded, mapped, "cuda.pathfinder
 """
 
 
+@pytest.mark.parametrize("include", ["", "#include <cuda_fp16.h>\n"], ids=["own", "system"])
 def test_a_second_process_calls_no_nvrtc(
-    tmp_path: Path, unit: CompileUnit, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, include: str
 ) -> None:
+    """Nor does it search for NVRTC or for NVIDIA's headers."""
     monkeypatch.setenv("SOFTCUDA_CACHE_DIR", str(tmp_path / "a cache"))
+    unit = unit_in(tmp_path / "src", text=include + TEXT)
     header = tmp_path / "scale.cuh"
     header.write_text(SCALED.text, encoding="utf-8")
     command = [sys.executable, "-c", SECOND, unit.folder, str(header), *EXACT]

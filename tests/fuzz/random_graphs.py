@@ -194,13 +194,20 @@ def _indexing(graph: RandomGraph) -> None:
         return
     dims = one.known.dims
     axis = int(graph.rng.integers(len(dims)))
-    name = graph.pick(("take", "gather"))
-    asked: tuple[int, ...] = (int(graph.pick(EXTENTS)),)
-    if name == "gather":
-        asked = (*dims[:axis], *asked, *dims[axis + 1 :])
+    name = graph.pick(("take", "gather", "index_add", "scatter_add"))
+    count = int(graph.pick(EXTENTS))
+    addressed = (*dims[:axis], count, *dims[axis + 1 :])
+    asked = addressed if name in ("gather", "scatter_add") else (count,)
     kind = graph.pick((i32, i64))
     indices = graph.leaf(Source(graph.rng).indices(dims[axis], asked, kind), kind)
-    graph.add(OPS[name], [one, indices], p.Gather(axis))
+    inputs = [one, indices]
+    if name in ("index_add", "scatter_add"):
+        values = graph.operand(lambda m: m.known.dims == addressed)
+        if values is None:
+            dtype = graph.pick((f32, i32, one.known.dtype))
+            values = graph.leaf(Source(graph.rng).array("small", addressed, dtype), dtype)
+        inputs.append(values)
+    graph.add(OPS[name], inputs, p.Gather(axis))
 
 
 def _creation(graph: RandomGraph) -> None:

@@ -17,7 +17,10 @@ from softcuda.target import Target
 from softcuda.tools.workloads import accepted_dtypes
 from softcuda.tools.workloads_inputs import Source
 
-BACKENDS = ("cuda_naive", "cuda_elementwise", "cuda_reduce", "cuda_tiled", "cuda_permute")
+BACKENDS = (
+    *("cuda_naive", "cuda_elementwise", "cuda_reduce", "cuda_tiled", "cuda_contract"),
+    "cuda_permute",
+)
 
 
 def target() -> Target:

@@ -97,7 +97,7 @@ def run(equation: str, a: Array, b: Array, backend_id: str = "cuda_tiled") -> Ar
 def force(monkeypatch: pytest.MonkeyPatch, tile: GemmTile, splits: int, whole: int = 0) -> None:
     """Make every product take a tile, and cut those behind the first ones into parts."""
 
-    def choose(size: GemmSize, dtype: DType, multiprocessors: int) -> GemmVariant:
+    def choose(size: GemmSize, dtype: DType, multiprocessors: int) -> GemmVariant[GemmTile]:
         tiles = tile_count(size, tile)
         return cut_variant(size, tile, tiles if splits == 1 else min(whole, tiles - 1), splits)
 
@@ -153,6 +153,31 @@ def test_only_the_last_tiles_are_cut(
     found = run("bij,bjk->bik", a, b)
     assert_product(found, "bij,bjk->bik", a, b)
     assert found[0].tobytes() == whole[0].tobytes()
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("few", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("dtype", GEMM_TILES, ids=str)
+def test_few_rows_or_columns(dtype: DType, few: int) -> None:
+    """A few rows times a matrix of either order, with whole vectors and without, cut and not."""
+    for wide, k in ((64, 40), (132, 1200), (131, 1201), (5000, 300), (300, 5001)):
+        for order in ("ij,jk->ik", "ij,kj->ik", "ji,jk->ki", "kj,ji->ki"):
+            names = order.split("->")[0].split(",")
+            extents = {"i": few, "j": k, "k": wide}
+            x, y = (
+                sample(tuple(extents[label] for label in labels), dtype, seed)
+                for seed, labels in enumerate(names)
+            )
+            assert_product(run(order, x, y), order, x, y)
+
+
+@pytest.mark.sanitize
+def test_a_chain_behind_a_few_rows() -> None:
+    a, b, c = sample((3, 4096), f32), sample((4096, 260), f32, 1), sample((260,), f32, 2)
+    y = sc.compile(sc.relu(sc.tensor(a) @ sc.tensor(b) + sc.tensor(c)), TILED)
+    assert "gemm_narrow" in str(y)
+    plain = sc.compile(sc.tensor(a) @ sc.tensor(b), TILED).run().numpy()
+    np.testing.assert_array_equal(y.run().numpy(), np.maximum(plain + c, 0))
 
 
 @pytest.mark.sanitize

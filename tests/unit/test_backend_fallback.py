@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 import tracemalloc
 from typing import Any
@@ -56,7 +55,7 @@ def test_a_step_is_plain_data() -> None:
 def test_an_unknown_op_is_named() -> None:
     array = sample(f32, (3,))
     [step] = steps_of(cpu_fallback, "neg", [array])
-    unknown = dataclasses.replace(step, kernel="frobnicate")
+    unknown = step._replace(kernel="frobnicate")
     with pytest.raises(BackendError, match="no op 'frobnicate'; it has abs, "):
         cpu_fallback.bind(unknown, [array], [array], None)
 

@@ -25,18 +25,18 @@ def steps(unit: Unit, target: Target) -> tuple[Step, ...]:
 
 
 def changed(**fields: Any) -> Prepare:
-    return lambda unit, target: (replace(steps(unit, target)[0], **fields),)
+    return lambda unit, target: (steps(unit, target)[0]._replace(**fields),)
 
 
 def output(**fields: Any) -> Prepare:
     return lambda unit, target: (
-        replace(steps(unit, target)[0], outputs=(unit.result._replace(**fields),)),
+        steps(unit, target)[0]._replace(outputs=(unit.result._replace(**fields),)),
     )
 
 
 def operand(**fields: Any) -> Prepare:
     return lambda unit, target: (
-        replace(steps(unit, target)[0], inputs=(unit.operands[0]._replace(**fields),)),
+        steps(unit, target)[0]._replace(inputs=(unit.operands[0]._replace(**fields),)),
     )
 
 
@@ -94,7 +94,7 @@ PREPARED: Mapping[str, Prepare] = {
     "none inputs": changed(inputs=None),
     "foreign output": output(value=99),
     "output is the input": lambda unit, target: (
-        replace(steps(unit, target)[0], outputs=unit.operands),
+        steps(unit, target)[0]._replace(outputs=unit.operands),
     ),
     "few": output(dims=(3,)),
     "many": output(dims=(5,)),

@@ -24,8 +24,8 @@ from softcuda.backends.cuda.axes import (
 )
 from softcuda.backends.cuda.elementwise import PARAMETER_BYTES
 from softcuda.backends.cuda.emitter import emit, split
-from softcuda.backends.cuda.layouts import Lies, in_vectors, strided_layouts
-from softcuda.backends.launches import KernelLaunch
+from softcuda.backends.cuda.layouts import ChainInput, Lies, strided_layouts
+from softcuda.backends.launches import KernelLaunch, read
 from softcuda.backends.steps import Step
 from softcuda.dtype import DTYPES, bf16, f16, f32, f64, i32, i64
 from softcuda.errors import BackendError, ShapeError
@@ -97,19 +97,40 @@ def test_packed_axes_give_the_offsets(loop: Any, wide: bool) -> None:
         assert found == offsets(axes.dims, strides)
 
 
-@given(loops())
-def test_vectors_start_where_every_width_th_element_lies(loop: Any) -> None:
-    dims, sets = loop
-    axes = fuse_axes((*dims, 8), [(*(s * 8 for s in sets[0]), 1), *((*s, 1) for s in sets[1:])])
-    layouts, width = strided_layouts(axes, len(sets), 4)
-    vectors = in_vectors(axes, width)
-    assert vectors.numel * width == axes.numel
-    for operand, lies in enumerate(layouts):
-        have = offsets(axes.dims, axes.strides[operand])
-        assert offsets(vectors.dims, vectors.strides[operand]) == have[::width]
-        if lies in (Lies.DENSE, Lies.ROW):
-            assert all(have[k] == have[k - k % width] + k % width for k in range(len(have)))
-            assert all(place % width == 0 for place in have[::width])
+def moved_by_vectors(axes: Axes, strides: tuple[int, ...], lies: Lies, width: int) -> list[int]:
+    """Return where every element is read, as StridedLoop of elementwise.cu finds it."""
+    places, found = offsets(axes.dims, strides), []
+    for start in range(0, axes.numel, width):
+        left = axes.dims[-1] - start % axes.dims[-1]
+        for lane in range(min(width, axes.numel - start)):
+            if lies in (Lies.ROW, Lies.DENSE):
+                assert places[start] % width == 0
+                found.append(places[start] + lane)
+            elif lies in (Lies.LEVEL, Lies.SINGLE):
+                found.append(places[start])
+            elif lane < left:
+                found.append(places[start] + lane * strides[-1])
+            else:
+                found.append(places[start + left] + (lane - left) * strides[-1])
+    return found
+
+
+@given(loops(), st.integers(2, 9))
+def test_vectors_read_every_element_where_it_lies(loop: Any, inner: int) -> None:
+    dims, (dense, *others) = loop
+    given = [
+        (*(s * inner for s in dense), 1),
+        *((*(s * inner * k for s in strides), k % 3) for k, strides in enumerate(others)),
+    ]
+    axes = fuse_axes((*dims, inner), [*given, (*(s * inner for s in dense), 1)])
+    inputs = [ChainInput(read(k), f32, s) for k, s in enumerate(given)]
+    walked = strided_layouts(axes, inputs, 4)
+    assert walked.wraps or axes.dims[-1] % walked.width == 0
+    assert not walked.wraps or axes.dims[-1] >= walked.width
+    for lies, strides in zip(walked.layouts, axes.strides, strict=False):
+        assert not (walked.wraps and lies in (Lies.ROW, Lies.LEVEL))
+        found = moved_by_vectors(axes, strides, lies, walked.width)
+        assert found == offsets(axes.dims, strides)
 
 
 def test_operands_that_do_not_broadcast_are_refused() -> None:
@@ -203,30 +224,6 @@ def test_integer_powers_report_and_nothing_else() -> None:
 def test_empty_results_launch_nothing(backend: Any) -> None:
     arrays = [array_of(RNG, (3, 0, 2), f32), array_of(RNG, (2,), f32)]
     assert launched(sum_of(arrays), arrays, backend).launches == ()
-
-
-LAYOUTS = {
-    "dense": lambda: (array_of(RNG, (64, 32), f16), array_of(RNG, (), f32)),
-    "row": lambda: (array_of(RNG, (64, 32), f32), array_of(RNG, (32,), f32)),
-    "level": lambda: (array_of(RNG, (64, 32), f64), array_of(RNG, (64, 1), f64)),
-    "odd": lambda: (array_of(RNG, (64, 33), f32), array_of(RNG, (33,), f32)),
-    "turned": lambda: (array_of(RNG, (64, 32), f32), array_of(RNG, (64, 32), f32, 1)),
-}
-CHOSEN = {
-    "dense": "elementwise_dense<Chain, 4, 4, Dense<f16>, Single<f32>>",
-    "row": "elementwise_strided<Chain, 2, 4, 2, i32, Dense<f32>, Row<f32>>",
-    "level": "elementwise_strided<Chain, 2, 2, 2, i32, Dense<f64>, Level<f64>>",
-    "odd": "elementwise_strided<Chain, 2, 1, 2, i32, Dense<f32>, Strided<f32>>",
-    "turned": "elementwise_strided<Chain, 2, 1, 2, i32, Dense<f32>, Strided<f32>>",
-}
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_the_variant_of_a_layout(name: str) -> None:
-    arrays = LAYOUTS[name]()
-    launch = only(launched(sum_of(arrays), arrays))
-    assert launch.spec.expression == CHOSEN[name]
-    assert launch.grid == (-(-arrays[0].size // launch.spec.tile[0]), 1, 1)
 
 
 def test_strides_that_no_kernel_takes_are_copied_first() -> None:

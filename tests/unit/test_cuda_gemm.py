@@ -42,6 +42,24 @@ class Index(NamedTuple):
         return made
 
 
+class Numbers(NamedTuple):
+    """The numbers at the end of a GemmProblem."""
+
+    m: int
+    n: int
+    k: int
+    batches: int
+    first_batch: int
+    tiles_m: int
+    tiles_n: int
+    block_m: int
+    block_n: int
+    whole: int
+    splits: int
+    k_chunk: int
+    has_vectors: int
+
+
 class Problem(NamedTuple):
     """What a GemmProblem holds."""
 
@@ -49,13 +67,13 @@ class Problem(NamedTuple):
     along_depth: tuple[int, int]
     vectors: tuple[int, int]
     indices: tuple[Index, ...]  # batches, rows, columns, depth
-    numbers: tuple[int, ...]
+    numbers: Numbers
 
 
 def problem_of(data: bytes) -> Problem:
     """Return the fields of a packed GemmProblem."""
-    assert len(data) == 1032
-    fields = struct.unpack("<24q2i24q2i24q100i10i", data)
+    assert len(data) == 1048
+    fields = struct.unpack("<24q2i24q2i24q100i13i4x", data)
     take = iter(fields)
 
     def some(count: int) -> tuple[int, ...]:
@@ -72,7 +90,7 @@ def problem_of(data: bytes) -> Problem:
         divisors = [some(3) for _ in range(8)]
         indices.append(Index(tuple(d[0] for d in divisors[:count])))
     along, vectors = zip(*flags, strict=True)
-    return Problem(tuple(strides), along, vectors, tuple(indices), some(10))
+    return Problem(tuple(strides), along, vectors, tuple(indices), Numbers(*some(13)))
 
 
 def problem_in(launch: KernelLaunch) -> Problem:
@@ -196,9 +214,32 @@ def test_a_split_product_is_summed_by_a_second_launch() -> None:
     product, total = step.launches
     assert (product.spec.family, total.spec.family) == ("gemm_tiled", "gemm_split_sum")
     assert product.arguments[1] == total.arguments[1]
-    splits = problem_in(product).numbers[7]
-    assert step.scratch_bytes == 4 * splits * 40 * 50
+    numbers = problem_in(product).numbers
+    assert numbers.whole == 0
+    tile_elems = numbers.block_m * numbers.block_n
+    assert step.scratch_bytes == 4 * product.grid[0] * tile_elems
+    assert product.grid[0] == numbers.tiles_m * numbers.tiles_n * numbers.splits
+    assert total.grid[0] * total.block[0] * 4 >= numbers.tiles_m * numbers.tiles_n * tile_elems
     assert step.kernel == product.spec.id
+
+
+def test_tiles_that_do_not_fill_the_device_are_cut() -> None:
+    """The others keep a block of their own; the scratch holds the parts of the cut ones."""
+    (step,) = cuda_tiled.prepare(unit_of("ij,jk->ik", [(2053, 2053)] * 2, f32), H200)
+    product = step.launches[0]
+    numbers = problem_in(product).numbers
+    cut = numbers.tiles_m * numbers.tiles_n - numbers.whole
+    assert 0 < cut < numbers.whole
+    assert product.grid[0] == numbers.whole + cut * numbers.splits
+    assert numbers.splits * numbers.k_chunk >= 2053
+    assert step.scratch_bytes == 4 * cut * numbers.splits * numbers.block_m * numbers.block_n
+
+
+def test_a_depth_of_several_axes_is_read_in_any_way() -> None:
+    flat = steps_of("ij,kj->ik", np.zeros((64, 8), np.float32), np.zeros((64, 8), np.float32))
+    assert "DEPTH_VECTOR, DEPTH_VECTOR" in flat.launches[0].spec.expression
+    deep = steps_of("abc,dcb->ad", np.zeros((8, 4, 6)), np.zeros((8, 6, 4)))
+    assert "ANY, ANY" in deep.launches[0].spec.expression
 
 
 def test_grids_stay_within_limits() -> None:
@@ -207,12 +248,11 @@ def test_grids_stay_within_limits() -> None:
     (step,) = cuda_tiled.prepare(unit_of("bij,bjk->bik", [column, row], f32), H200)
     first = 0
     for launch in step.launches:
-        problem = problem_in(launch)
-        *_, first_batch, tiles_m, tiles_n, splits, _, _ = problem.numbers
+        numbers = problem_in(launch).numbers
+        assert launch.grid == (numbers.whole, 1, 1)
         assert launch.grid[0] <= MAX_GRID
-        assert launch.grid[1:] == (1, 1)
-        assert first_batch == first
-        first += launch.grid[0] // (tiles_m * tiles_n * splits)
+        assert numbers.first_batch == first
+        first += launch.grid[0] // (numbers.tiles_m * numbers.tiles_n)
     assert first == batches
     assert len(step.launches) > 1
 

@@ -14,9 +14,11 @@ from softcuda.backends.cuda.gemm_tiles import (
     MAX_PART_BYTES,
     GemmSize,
     choose_variant,
+    part_bytes,
+    tile_count,
 )
 from softcuda.backends.steps import Verdict
-from softcuda.dtype import DType, f16, f32, f64, i32
+from softcuda.dtype import DType, compute_dtype, f16, f32, i32
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS
 from softcuda.target import Target
@@ -24,15 +26,20 @@ from softcuda.target import Target
 H200 = Target("cuda", "sm_90a", 132, 227, 60)
 
 
-def test_the_rule_chooses() -> None:
+def test_the_rule_chooses_what_was_fastest() -> None:
     names = {
         size: choose_variant(GemmSize(1, size, size, size), f32, 132).tile.name
-        for size in (64, 512, 1024, 2048, 8192)
+        for size in (64, 512, 1024, 1031, 2048, 4096, 8192)
     }
-    assert names[64] == "32x32x32"
-    assert names[8192] == "128x256x8"
-    areas = [int(n.split("x")[0]) * int(n.split("x")[1]) for n in names.values()]
-    assert areas == sorted(areas)
+    assert names == {
+        64: "32x32x32",
+        512: "32x32x32",
+        1024: "64x64x16",
+        1031: "64x32x32",
+        2048: "128x128x8",
+        4096: "128x64x16",
+        8192: "128x64x16",
+    }
 
 
 @pytest.mark.parametrize("dtype", GEMM_TILES, ids=str)
@@ -44,12 +51,13 @@ def test_splits_cover_k(dtype: DType) -> None:
         GemmSize(2, 64, 64, 0),
         GemmSize(1, 4096, 4096, 300),
     ):
-        tile, splits, chunk = choose_variant(size, dtype, 132)
+        variant = choose_variant(size, dtype, 132)
+        tile, whole, splits, chunk = variant
         assert chunk % tile.k == 0
         assert splits * chunk >= size.k
         assert splits == 1 or (splits - 1) * chunk < size.k
-        parts = splits * size.batches * size.m * size.n * (8 if dtype is f64 else 4)
-        assert splits == 1 or parts <= MAX_PART_BYTES
+        assert (splits == 1) == (whole == tile_count(size, tile))
+        assert part_bytes(size, variant, compute_dtype(dtype).itemsize) <= MAX_PART_BYTES
     assert choose_variant(GemmSize(1, 300, 300, 100_000), dtype, 132).splits > 4
 
 

@@ -25,7 +25,7 @@ from softcuda.dtype import DType, bf16, bool_, f16, f32, f64, i32, i64
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS, Kind
-from softcuda.graph.params import Arange, Concat, Full, Gather, OneHot, Pad, Random, Triangle
+from softcuda.graph.params import Arange, Cast, Concat, Full, Gather, OneHot, Pad, Random, Triangle
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.target import Target
 
@@ -78,23 +78,25 @@ def check_copy(view: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> Kern
     made = Side(0, contiguous_strides(view.shape))
     launch = copy_launch(view.shape, read(0), Side(first, strides), made, size, H200)
     out = np.zeros(view.size, np.int64)
-    moved(launch, source.astype(np.int64), first, out)
+    moved(launch, source, first, out)
     np.testing.assert_array_equal(out, view.reshape(-1).astype(np.int64))
     assert parameter_bytes(launch) <= 4096
     return launch
 
 
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], str]] = [
-    ((100, 64), (1, 0), "permute_tile.u32_w1_b4"),
-    ((97, 63), (1, 0), "permute_tile.u32_w1_b1"),
-    ((6, 50, 64), (1, 0, 2), "permute_runs.u32_w4"),
-    ((9, 7, 5, 48), (2, 1, 0, 3), "permute_tile.u32_w4"),
-    ((6, 50, 75), (1, 0, 2), "permute_runs.u32_w1"),
-    ((2,) * 12, tuple(range(11, -1, -1)), "permute_tile.u32_w1"),
-    ((2, 300, 3), (0, 2, 1), "permute_tile.u32_w1_b1"),
-    ((15, 5, 8, 15, 4), (1, 4, 0, 3, 2), "permute_tile.u32_w1_b4"),
-    ((33, 1, 65), (2, 1, 0), "permute_tile.u32_w1_b1"),
-    ((1, 1), (1, 0), "permute_runs.u32_w1"),
+    ((100, 64), (1, 0), "permute_tile.u32_4x4x"),
+    ((97, 63), (1, 0), "permute_tile.u32_1x1x"),
+    ((6, 50, 64), (1, 0, 2), "permute_runs.u128"),
+    ((9, 7, 5, 48), (2, 1, 0, 3), "permute_runs.u128"),
+    ((50, 62, 4), (1, 0, 2), "permute_tile.u128"),
+    ((6, 50, 75), (1, 0, 2), "permute_tile.u32_1x1x"),
+    ((63, 64), (1, 0), "permute_tile.u32_1x4x"),
+    ((2,) * 12, tuple(range(11, -1, -1)), "permute_tile.u32_1x1x"),
+    ((2, 300, 3), (0, 2, 1), "permute_tile.u32_4x1x"),
+    ((15, 5, 8, 15, 4), (1, 4, 0, 3, 2), "permute_tile.u32_4x4x"),
+    ((33, 1, 65), (2, 1, 0), "permute_tile.u32_1x1x"),
+    ((1, 1), (1, 0), "permute_tile.u32_1x1x"),
 ]
 
 
@@ -144,11 +146,11 @@ def test_offsets_inside_a_tile_beyond_32_bits() -> None:
 
 
 def test_alignment_decides_on_vectors() -> None:
-    dims, strides = (64, 64), (1, 64)
+    dims, strides = (1024, 1024), (1, 1024)
     made = Side(0, contiguous_strides(dims))
-    for offset, block in ((0, 4), (4, 4), (1, 1), (2, 1)):
+    for offset, block in ((0, "4x4"), (4, "4x4"), (1, "4x1"), (2, "4x1")):
         launch = copy_launch(dims, read(0), Side(offset, strides), made, 4, H200)
-        assert f"_b{block}_" in launch.spec.id
+        assert f"u32_{block}x" in launch.spec.id
 
 
 @pytest.mark.parametrize("op", ["concat", "stack"])
@@ -157,13 +159,45 @@ def test_joins_are_blocks_of_the_result(op: str) -> None:
     unit = unit_of(op, shapes, [f32] * 3, Concat(1))
     (step,) = cuda_permute.prepare(unit, H200)
     out = np.zeros(numel(unit.result.dims), np.int64)
-    arrays = [np.arange(60).reshape(3, 4, 5) + 100 * k for k in range(1, 4)]
+    arrays = [np.arange(60, dtype=np.int32).reshape(3, 4, 5) + 100 * k for k in range(1, 4)]
     for launch in step.launches:
         number = launch.arguments[1].value
         assert isinstance(number, int)
         moved(launch, arrays[number].reshape(-1), 0, out)
     joined = np.concatenate(arrays, 1) if op == "concat" else np.stack(arrays, 1)
     np.testing.assert_array_equal(out, joined.reshape(-1))
+
+
+def test_joins_convert_what_is_of_another_dtype() -> None:
+    """The model moves integers; a cast to another width of them changes no value."""
+    unit = unit_of("concat", [(5, 7), (5, 3)], [i32, i64], Concat(1))
+    turned = unit.operands[0]._replace(strides=(1, 5))
+    (step,) = cuda_permute.prepare(unit._replace(operands=(turned, unit.operands[1])), H200)
+    out = np.zeros(50, np.int64)
+    first, second = np.arange(35, dtype=np.int32), np.arange(40, 55, dtype=np.int64)
+    moved(step.launches[0], first, 0, out)
+    moved(step.launches[1], second, 0, out)
+    assert [launch.spec.family for launch in step.launches] == [
+        "elementwise_turned",
+        "permute_tile",
+    ]
+    right = np.concatenate([first.reshape(7, 5).T, second.reshape(5, 3)], 1)
+    np.testing.assert_array_equal(out.reshape(5, 10), right)
+
+
+@pytest.mark.parametrize("shape", [(96, 128), (97, 63), (96, 63), (6, 50, 24), (2,) * 11])
+def test_casts_of_permuted_views(shape: tuple[int, ...]) -> None:
+    source = np.arange(numel(shape), dtype=np.int32)
+    view = source.reshape(shape).transpose(*range(len(shape))[::-1])
+    unit = unit_of("cast", [view.shape], [i32], Cast(i64))
+    strides = tuple(stride // 4 for stride in view.strides)
+    operand = unit.operands[0]._replace(strides=strides)
+    (step,) = cuda_permute.prepare(unit._replace(operands=(operand,)), H200)
+    (launch,) = step.launches
+    out = np.zeros(view.size, np.int64)
+    moved(launch, source, 0, out)
+    np.testing.assert_array_equal(out.reshape(view.shape), view)
+    assert launch.spec.family == "elementwise_turned" and parameter_bytes(launch) <= 4096
 
 
 def test_what_permute_refuses() -> None:

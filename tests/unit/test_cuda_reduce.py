@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from chain_cases import array_of, micro_of, operand_of, unit_of
+from reduce_steps import H200, check_step, families, step_for
 
 from softcuda.backends import cuda_reduce
 from softcuda.backends.cuda import naive_reduce
 from softcuda.backends.cuda.spaces import loops_of, pack_divisor64
 from softcuda.backends.cuda.states import measure_of
-from softcuda.backends.steps import Micro, Operand, Step, Unit
+from softcuda.backends.steps import Operand, Step, Unit
 from softcuda.dtype import DTYPES, bf16, bool_, f16, f32, f64, i32, i64
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS, Kind
@@ -22,41 +21,7 @@ from softcuda.graph.params import Cumulative, Dims, LayerNorm, Moment, Norm, Red
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.target import Target
 
-H200 = Target("cuda", "sm_90a", 132, 227, 60)
-PARAMETER_BYTES = 4096
 KINDS = (Kind.REDUCTION, Kind.SCAN, Kind.COMPOSITE)
-
-
-def step_for(chain: Sequence[Micro], operands: Sequence[Operand], target: Target = H200) -> Step:
-    last = chain[-1]
-    result = Operand(0, 0, last.dims, contiguous_strides(last.dims), last.dtype)
-    unit = Unit(tuple(chain), tuple(operands), result, (0,) * len(chain))
-    (step,) = cuda_reduce.prepare(unit, target)
-    check_step(step)
-    return step
-
-
-def check_step(step: Step) -> None:
-    """Check what every step owes the loader, and that it pickles."""
-    assert pickle.loads(pickle.dumps(step)).launches == step.launches
-    for launch in step.launches:
-        x, y, z = launch.grid
-        assert 1 <= x <= 2**31 - 1
-        assert 1 <= y <= 65535
-        assert z == 1
-        assert launch.block == (launch.spec.threads, 1, 1)
-        nbytes = 0
-        for argument in launch.arguments:
-            size = {"i32": 4}.get(argument.kind, 8)
-            if isinstance(argument.value, bytes):
-                assert len(argument.value) % 8 == 0
-                size = len(argument.value)
-            nbytes = -(-nbytes // min(size, 8)) * min(size, 8) + size
-            if argument.kind == "scratch":
-                assert 0 <= int(argument.value) < step.scratch_bytes
-            if argument.kind == "read":
-                assert 0 <= int(argument.value) < len(step.inputs)
-        assert nbytes <= PARAMETER_BYTES, launch.spec.id
 
 
 def reduced(dims: Dims, axes: Dims, name: str = "sum", **options: object) -> Step:
@@ -64,10 +29,6 @@ def reduced(dims: Dims, axes: Dims, name: str = "sum", **options: object) -> Ste
     strides = options.get("strides") or contiguous_strides(dims)
     operand = Operand(0, 0, dims, strides, dtype)  # type: ignore[arg-type]
     return step_for([micro_of(name, (0,), [operand], Reduce(axes, False))], [operand])
-
-
-def families(step: Step) -> list[str]:
-    return [launch.spec.family for launch in step.launches]
 
 
 @pytest.mark.parametrize("name", sorted(OPS))
@@ -90,16 +51,18 @@ def test_what_it_fuses() -> None:
 @pytest.mark.parametrize(
     ("dims", "axes", "expected"),
     [
-        ((8192, 8192), (1,), ["reduce_rows"]),
-        ((8192, 8192), (0,), ["reduce_columns", "reduce_parts"]),
-        ((8192, 8192), (0, 1), ["reduce_rows", "reduce_parts"]),
+        ((8192, 8192), (1,), ["reduce_even_rows"]),
+        ((8191, 8191), (1,), ["reduce_rows"]),
+        ((8192, 8192), (0,), ["reduce_columns"]),
+        ((8192, 2048), (0,), ["reduce_columns", "reduce_parts"]),
+        ((8192, 8192), (0, 1), ["reduce_even_rows", "reduce_parts"]),
         ((1048576, 64), (1,), ["reduce_short_rows"]),
         ((1048576, 62), (1,), ["reduce_rows"]),
-        ((16, 1 << 20), (1,), ["reduce_rows", "reduce_parts"]),
+        ((16, 1 << 20), (1,), ["reduce_even_rows", "reduce_parts"]),
         ((1 << 20, 16), (0,), ["reduce_columns", "reduce_parts"]),
         ((1 << 20, 3), (0,), ["reduce_columns", "reduce_parts"]),
         ((512, 64, 1024), (1,), ["reduce_columns"]),
-        ((512, 64, 1024), (0, 2), ["reduce_rows", "reduce_parts"]),
+        ((512, 64, 1024), (0, 2), ["reduce_even_rows", "reduce_parts"]),
         ((4096, 512, 32), (0, 2), ["reduce_rows", "reduce_parts"]),
         ((1,), (0,), ["reduce_rows"]),
         ((5, 1), (1,), ["reduce_columns"]),
@@ -120,14 +83,14 @@ def test_a_transposed_operand_is_reduced_as_it_lies() -> None:
 def test_parts_depend_on_extents_and_target_alone() -> None:
     step = reduced((1 << 26,), (0,))
     main, joined = step.launches
-    assert main.grid == (1, 1024, 1)
+    assert main.grid == (1, 8192, 1)
     assert joined.grid == (1, 1, 1)
-    assert step.scratch_bytes == 1024 * 8
+    assert step.scratch_bytes == 8192 * 8
     assert reduced((1 << 26,), (0,)) == step
     small = Target("cuda", "sm_75", 2, 64, 4)
     operand = Operand(0, 0, (1 << 26,), (1,), f32)
     chain = [micro_of("sum", (0,), [operand], Reduce((0,), False))]
-    assert step_for(chain, [operand], small).launches[0].grid == (1, 16, 1)
+    assert step_for(chain, [operand], small).launches[0].grid == (1, 97, 1)
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
@@ -198,7 +161,8 @@ def test_measures() -> None:
     assert measure_of("min", i64, none, 4).flip == -1
     assert measure_of("var", f32, Moment((0,), False, "5"), 4).divisor == 0.0
     assert measure_of("norm", f32, Norm((0,), False, "inf"), 4).of_sizes
-    assert measure_of("norm", f32, Norm((0,), False, "inf"), 0).state == "Norm<f64>"
+    assert measure_of("norm", f32, Norm((0,), False, "inf"), 0).state == "Norm<f32>"
+    assert measure_of("norm", i32, Norm((0,), False, "2"), 4).state == "Norm<f64>"
     assert measure_of("norm", f32, Norm((0,), False, "3"), 4).order == 3.0
 
 
@@ -219,34 +183,6 @@ def test_division_by_multiplication(extent: int) -> None:
     for n in {0, 1, extent - 1, extent, 3 * extent + 1, 2**63 - 1, 2**31, 12345678901234}:
         if n < 2**63:
             assert ((((n * multiplier) >> 64) + n) >> shift) == n // extent
-
-
-ROWS = [
-    ("softmax", (8192, 8192), Softmax(1), "softmax_rows"),
-    ("softmax", (64, 1 << 20), Softmax(1), "softmax_rows"),
-    ("log_softmax", (8192, 8192), Softmax(0), "softmax_columns"),
-    ("softmax", (5,), Softmax(0), "softmax_rows"),
-    ("cumsum", (4096, 4096), Cumulative(1), "scan_rows"),
-    ("cumsum", (4096, 4096), Cumulative(0), "scan_columns"),
-    ("layer_norm", (512, 768), LayerNorm(1, "1e-05", False, False), "layer_norm"),
-]
-
-
-@pytest.mark.parametrize(("name", "dims", "params", "family"), ROWS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-def test_rows_and_scans(name: str, dims: Dims, params: object, family: str, dtype: object) -> None:
-    operand = Operand(0, 0, dims, contiguous_strides(dims), dtype)  # type: ignore[arg-type]
-    step = step_for([micro_of(name, (0,), [operand], params)], [operand])
-    assert families(step)[-1] == family
-    nothing = operand._replace(dims=(0, *dims[1:]))
-    assert not step_for([micro_of(name, (0,), [nothing], params)], [nothing]).launches
-
-
-def test_a_long_running_sum_takes_three_launches() -> None:
-    operand = Operand(0, 0, (1 << 24,), (1,), f32)
-    step = step_for([micro_of("cumsum", (0,), [operand], Cumulative(0))], [operand])
-    assert families(step) == ["scan_rows", "scan_carries", "scan_rows"]
-    assert step.scratch_bytes == -(-step.launches[0].grid[1] * 8 // 256) * 256
 
 
 def test_the_reference_takes_everything() -> None:

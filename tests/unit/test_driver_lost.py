@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 from fake_driver import FakeDriver, checked
+from forked import in_child
 
 from softcuda.driver.context import Context
 from softcuda.driver.device import Device, available, device_count
@@ -20,11 +21,7 @@ from softcuda.driver.graph import CudaGraph
 from softcuda.driver.memory import DeviceMemory
 from softcuda.driver.results import STICKY, result_of
 from softcuda.driver.stream import Stream
-from softcuda.errors import (
-    DeviceLost,
-    ForkedProcessError,
-    SoftCudaError,
-)
+from softcuda.errors import DeviceLost, ForkedProcessError
 
 
 @pytest.fixture
@@ -105,26 +102,6 @@ def test_another_device_goes_on() -> None:
 def test_a_process_forked_by_another_library() -> None:
     with pytest.raises(ForkedProcessError, match="spawn"):
         device_count(FakeDriver(init=3).driver())
-
-
-def in_child(work: Callable[[], object]) -> str:
-    """Return what a forked child finds when it calls `work`."""
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
-        child = os.fork()
-    if child == 0:
-        try:
-            text = str(work())
-        except SoftCudaError as error:
-            text = f"{type(error).__name__}: {error}"
-        os.write(write, text.encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        text = pipe.read()
-    os.waitpid(child, 0)
-    return text
 
 
 def test_use_after_a_fork(fake: FakeDriver) -> None:

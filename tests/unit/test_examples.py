@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import runpy
@@ -16,12 +17,19 @@ from tolerance import assert_close
 import softcuda
 
 EXAMPLES = Path(softcuda.__file__).parents[1] / "examples"
-EXECUTED = ("quickstart.py", "own_backend.py")
+EXECUTED = (
+    "quickstart.py",
+    "own_backend.py",
+    "xor.py",
+    "digits.py",
+    "characters.py",
+    "coupled_cluster.py",
+)
 
 
-def run(name: str, cwd: Path) -> str:
+def run(name: str, cwd: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name],
+        [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "SOFTCUDA_CONFIG": "default"},
         stdin=subprocess.DEVNULL,
@@ -73,6 +81,40 @@ def test_own_backend(tmp_path: Path) -> None:
     assert " own_backend " in relu
     assert re.search(r"own_backend\.soft:\d+", relu)
     assert lines[-1] == "9.0"
+
+
+def test_xor(tmp_path: Path) -> None:
+    printed = run("xor.py", tmp_path)
+    assert "update" in printed
+    answers = re.findall(r"^(\d) xor (\d) = (\S+)$", printed, re.MULTILINE)
+    assert len(answers) == 4
+    assert all(round(float(y)) == int(a) ^ int(b) for a, b, y in answers)
+
+
+def test_digits(tmp_path: Path) -> None:
+    for needed in ("sklearn", "matplotlib"):
+        pytest.importorskip(needed, reason="the extra `examples` is not installed")
+    printed = run("digits.py", tmp_path)
+    [share] = re.findall(r"^right on (\S+)% of 360 images", printed, re.MULTILINE)
+    assert float(share) >= 97
+    assert (tmp_path / "digits_loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_characters(tmp_path: Path) -> None:
+    printed = run("characters.py", tmp_path, "--steps", "16")
+    bits = [float(x) for x in re.findall(r"^step \d+: (\S+) bits", printed, re.MULTILINE)]
+    assert len(bits) == 8
+    assert bits[-1] < bits[0] < 8
+    assert len(ast.literal_eval(printed.splitlines()[-1])) == 160
+
+
+def test_coupled_cluster(tmp_path: Path) -> None:
+    printed = run("coupled_cluster.py", tmp_path)
+    [energy] = re.findall(r"^energy (\S+), largest", printed, re.MULTILINE)
+    example = runpy.run_path(str(EXAMPLES / "coupled_cluster.py"))
+    system = example["model_system"]()
+    by_numpy = example["solved_by_numpy"](system)
+    assert_close(np.array(float(energy)), by_numpy, softcuda.f64, "matmul", k_extent=1 << 20)
 
 
 def test_every_example_is_executed() -> None:

@@ -25,6 +25,7 @@ FLOORS = (
     ("tensor",),
     ("generator",),
     ("functions",),
+    ("named", "gradients"),
     ("optim", "nn"),
     ("",),
     ("tools",),

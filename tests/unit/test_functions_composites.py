@@ -124,3 +124,24 @@ def test_wrong_cross_entropies() -> None:
     for labels in ([0, 3], [-1, 0]):
         with pytest.raises(errors.IndexOutOfRange):
             sc.cross_entropy(logits, labels).numpy()
+
+
+@pytest.mark.parametrize("delta", [0.5, 1.0, 3.0])
+def test_huber_loss(delta: float) -> None:
+    target = np.zeros(A.shape)
+    size = np.abs(A)
+    expected = np.where(size <= delta, A**2 / 2, delta * (size - delta / 2))
+    found = sc.huber_loss(A, target, delta, "none")
+    assert_close(found.numpy(), expected, sc.f64, "multiply_add", scale=size * delta)
+    mean = sc.huber_loss(A, target, delta)
+    assert_close(mean.numpy(), expected.mean(), sc.f64, "mean", k_extent=A.size)
+    x = sc.tensor(A)
+    slope = sc.grad(sc.huber_loss(x, target, delta, "sum"), x).numpy()
+    assert np.array_equal(slope, np.clip(A, -delta, delta))
+
+
+def test_wrong_huber_losses() -> None:
+    with pytest.raises(errors.ArgumentError, match=r"delta is 0\.0"):
+        sc.huber_loss([1.0], [1.0], 0)
+    with pytest.raises(errors.ShapeError, match="huber_loss: the prediction"):
+        sc.huber_loss([1.0], [1.0, 2.0])

@@ -97,3 +97,37 @@ def test_wrong_arguments() -> None:
         sc.uniform((-1,))
     with pytest.raises(errors.ArgumentTypeError, match="Generator"):
         sc.uniform((2,), generator=3)  # type: ignore[arg-type]
+
+
+def test_dropout_drops_a_share_and_scales_the_rest() -> None:
+    x = sc.tensor(np.arange(1.0, 10_001))
+    y = sc.dropout(x, 0.25, sc.Generator(3)).numpy()
+    kept = y != 0
+    assert abs(kept.mean() - 0.75) < 5 * math.sqrt(0.75 * 0.25 / 10_000)
+    np.testing.assert_array_equal(y[kept], (x.numpy() * (1 / 0.75))[kept])
+    again = sc.dropout(x, 0.25, sc.Generator(3)).numpy()
+    np.testing.assert_array_equal(y, again)
+    assert sc.dropout(x, 0).tolist() == x.tolist()
+    assert not sc.dropout(x, 1).any()
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.5, 1.0])
+def test_the_gradient_of_dropout_has_the_mask_of_its_value(probability: float) -> None:
+    x = sc.tensor(np.ones(100), requires_grad=True)
+    y = sc.dropout(x, probability)
+    y.evaluate()
+    y.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), y.numpy())
+
+
+def test_dropout_draws_anew_in_every_run() -> None:
+    executable = sc.compile(sc.dropout(sc.input((64,), name="x"), 0.5, sc.Generator(0)))
+    ones = np.ones(64, np.float32)
+    assert executable.run(x=ones).tolist() != executable.run(x=ones).tolist()
+
+
+def test_wrong_dropouts() -> None:
+    with pytest.raises(errors.ArgumentError, match=r"probability is 1\.5"):
+        sc.dropout([1.0], 1.5)
+    with pytest.raises(errors.DTypeError, match="dropout: dtype i64"):
+        sc.dropout([1])

@@ -18,9 +18,8 @@ KERNELS = sorted(Path(packaged_folder("kernels")).glob("*.cu*"))
 # Files that may be longer than 300 lines: one struct an op, or one family whose variants share
 # their helpers.
 LONGER = {
-    "ops.cuh": 680,
+    "ops.cuh": 700,
     "permute.cu": 360,
-    "reduce.cu": 380,
     "reductions.cuh": 340,
 }
 

@@ -12,10 +12,13 @@ from fake_driver import FakeDriver
 from fake_kernels import fake_kernels, kernel_profile
 
 import softcuda as sc
+from softcuda.backends import added_devices
 from softcuda.errors import SoftCudaWarning
 from softcuda.executor.on_demand import cuda_facts
 from softcuda.profile.machine import device_hash
+from softcuda.profile.resolve import read
 from softcuda.profile.writer import render
+from softcuda.target import Target
 
 
 @pytest.fixture
@@ -48,3 +51,17 @@ def test_a_profile_of_another_device_says_so_once(fake: FakeDriver, tmp_path: Pa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sc.compile(-sc.input((3,), name="x"), path)
+
+
+def test_a_profile_that_was_read_warns_where_it_may_run(fake: FakeDriver, tmp_path: Path) -> None:
+    foreign = read(written(tmp_path, vram_mb="8192"), added_devices())
+    x = sc.input((3,), name="x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert foreign.device.number("vram_mb") == 8192  # for inspection, and for compiling alone
+        sc.compile(-x, foreign, target=Target("cuda", "sm_90a", 132, 227, 60))
+    with pytest.warns(SoftCudaWarning, match=r"vram_mb is '8192'.*soft_init"):
+        sc.compile(-x, foreign)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sc.compile(-x, foreign)

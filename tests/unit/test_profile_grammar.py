@@ -237,3 +237,42 @@ def test_messages_stay_short() -> None:
     with pytest.raises(ConfigError) as caught:
         profile_of(HEAD + "matmul | any = " + "x" * 100_000)
     assert len(str(caught.value)) < 1000
+
+
+PLAIN = """[meta]
+soft_version = 0.1.0
+[ops]
+add | any = cpu_fused
+[costs]
+# us
+add[f32] | size = 1 = cpu 2.5, cuda 9.0
+add[f32] | size = 64 = cpu 3.5
+add      | size = 1 = cuda 9.0
+{last}
+[pool]
+device = cpu
+"""
+
+
+def test_plain_costs_are_read_as_others_are() -> None:
+    plain = profile_of(PLAIN.format(last="sub | size = 1 = cpu 1.0"))
+    loose = profile_of(PLAIN.format(last="sub | size=1 = cpu 1").replace(" = cpu 2.5", "= cpu 2.5"))
+    assert plain.costs == loose.costs
+    assert [cost.line for cost in plain.costs] == [7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("last", "line", "said"),
+    [
+        ("subtract | size = 1 = cpu 1.0", 10, "unknown op 'subtract'"),
+        ("add[f33] | size = 1 = cpu 1.0", 10, "unknown dtype 'f33'"),
+        ("add[f32] | size = 64 = cpu 1.0", 10, "duplicate: the costs of add[f32] at size 64"),
+        ("add | size = 2 = cpu 0.0", 10, "the time '0.0' is no number above 0"),
+        ("add | size = 0 = cpu 1.0", 10, "the size '0'"),
+    ],
+)
+def test_wrong_lines_among_plain_costs_are_found(last: str, line: int, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        profile_of(PLAIN.format(last=last))
+    assert caught.value.line == line
+    assert said in str(caught.value)

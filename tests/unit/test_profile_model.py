@@ -101,7 +101,7 @@ def test_device_facts_as_a_target() -> None:
     assert device.number("vram_mb") == 8192
     assert device.number("cpu_cores") == 4
     assert device.target == Target("cuda", "sm_86", 20, 99, 2)
-    assert dataclasses.replace(device, compute_capability="9.0").target.arch == "sm_90a"
+    assert device._replace(compute_capability="9.0").target.arch == "sm_90a"
     assert DeviceFacts().target == CPU
     assert DeviceFacts().number("vram_mb") == 0
     assert DeviceFacts("cuda").target == Target("cuda")

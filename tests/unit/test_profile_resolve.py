@@ -199,7 +199,7 @@ def test_mismatch() -> None:
     assert against(here, gpu) == []
     assert against(gpu, gpu) == []
     assert against(gpu, here) == []  # no device here: another error says so when it is needed
-    newer = dataclasses.replace(gpu, driver="13.1", vram_mb="8188")
+    newer = gpu._replace(driver="13.1", vram_mb="8188")
     assert against(gpu, newer) == [("vram_mb", "8192", "8188"), ("driver", "13.0", "13.1")]
     assert against(DeviceFacts(), here) == [("cpu", "", "x"), ("cpu_cores", "", "8")]
     assert against(here, here, "ab%cd") == [("device_hash", "ab%cd", device_hash(here))]

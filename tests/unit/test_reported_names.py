@@ -77,7 +77,7 @@ def test_memory_that_cannot_be_had() -> None:
 @pytest.mark.parametrize(
     "name, own",
     [
-        *(("sub", "subtract"), ("neg", "negative"), ("permute", "permute_dims"), ("eq", "equal")),
+        *(("sub", "subtract"), ("neg", "negative"), ("eq", "equal")),
         *(("concatenate", "concat"), ("cat", "concat"), ("power", "pow"), ("arcsin", "asin")),
         *(("float32", "f32"), ("bool", "bool_"), ("flatten", "reshape"), ("array", "tensor")),
     ],

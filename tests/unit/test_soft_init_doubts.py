@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
@@ -31,6 +31,9 @@ class Disturbed:
 
     def clock(self) -> float:
         return self.now
+
+    def prepare(self, cells: Sequence[Cell]) -> None:
+        """Have nothing to do ahead."""
 
     def measure(
         self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float

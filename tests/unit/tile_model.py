@@ -11,46 +11,66 @@ from softcuda.backends.launches import KernelLaunch
 
 Array = np.ndarray[Any, Any]
 
-TILE_AXES, GRID_AXES = 16, 64
+TILE_AXES = 16
+LANE_BYTES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "uint4": 16}
 
 
 class Order(NamedTuple):
-    """One order of a tile, unpacked: rows of (extent, place, step in, step out)."""
+    """One order of a tile, unpacked: rows of (extent, place, step on each side)."""
 
-    digits: list[tuple[int, int, int, int]]
+    digits: list[tuple[int, ...]]
     total: int
     partial: tuple[int, int]
     edges: tuple[int, int]
 
 
 class Tiling(NamedTuple):
-    """The struct of a launch, unpacked; grid rows are (tiles, step in, step out)."""
+    """The struct of a launch, unpacked; grid rows are (tiles, step on each side)."""
 
     read: Order
     written: Order
-    grid: list[tuple[int, int, int]]
-    row_stride: int
+    grid: list[tuple[int, ...]]
+    row_strides: tuple[int, ...]
+    column_strides: tuple[int, ...]
     partial: tuple[int, int]
     total: int
+    swizzle: int
+
+
+class Shape(NamedTuple):
+    """What a kernel's expression says: bytes of a lane (0: an element), rows, columns, sides."""
+
+    lane_bytes: int
+    rows: int
+    columns: int
+    sides: int
+
+
+def shape_of(launch: KernelLaunch) -> Shape:
+    family, _, inside = launch.spec.expression.partition("<")
+    given = inside.strip(">").split(", ")
+    if family == "elementwise_turned":
+        return Shape(0, int(given[1]), int(given[2]), int(given[6]))
+    block = [int(x) for x in given[1:3]] if family == "permute_tile" else [1, 1]
+    return Shape(LANE_BYTES[given[0]], *block, 2)
 
 
 def unpacked(launch: KernelLaunch) -> Tiling:
-    data = launch.arguments[-1].value
-    assert isinstance(data, bytes)
-    shape = "<3Ii2q" if "i64" in launch.spec.expression or is_cast(launch) else "<3I3i"
+    (data,) = [a.value for a in launch.arguments if isinstance(a.value, bytes)]
+    sides = shape_of(launch).sides
+    room = 64 if sides == 2 else 32
+    shape = f"<3Ii{sides}{'q' if 'i64' in launch.spec.expression else 'i'}"
     read, at = _order(data, 0, shape)
     written, at = _order(data, at, shape)
-    steps = struct.unpack_from(f"<{2 * GRID_AXES}q", data, at)
-    at += 16 * GRID_AXES
-    (row_stride,) = struct.unpack_from("<q", data, at)
-    tiles = struct.unpack_from(f"<{3 * GRID_AXES}I", data, at + 8)[::3]
-    rank, p, q, count, _ = struct.unpack_from("<5i", data, at + 8 + 12 * GRID_AXES)
-    grid = list(zip(tiles, steps[:GRID_AXES], steps[GRID_AXES:], strict=True))[:rank]
-    return Tiling(read, written, grid, row_stride, (p, q), count)
-
-
-def is_cast(launch: KernelLaunch) -> bool:
-    return launch.spec.family == "permute_cast"
+    steps = np.frombuffer(data, "<i8", sides * room, at).reshape(sides, room)
+    at += steps.nbytes
+    strides = struct.unpack_from(f"<{2 * sides}q", data, at)
+    at += 16 * sides
+    tiles = struct.unpack_from(f"<{3 * room}I", data, at)[::3]
+    rank, p, q, count, swizzle = struct.unpack_from("<3iIi", data, at + 12 * room)
+    grid = [(tiles[k], *map(int, steps[:, k])) for k in range(rank)]
+    rows, columns = strides[:sides], strides[sides:]
+    return Tiling(read, written, grid, rows, columns, (p, q), count, swizzle)
 
 
 def _order(data: bytes, at: int, shape: str) -> tuple[Order, int]:
@@ -58,14 +78,14 @@ def _order(data: bytes, at: int, shape: str) -> tuple[Order, int]:
     rows = [struct.unpack_from(shape, data, at + k * each) for k in range(TILE_AXES)]
     at += TILE_AXES * each
     rank, count, p, q, edge_p, edge_q = struct.unpack_from("<6i", data, at)
-    digits = [(row[0], row[3], row[4], row[5]) for row in rows[:rank]]
+    digits = [(row[0], *row[3:]) for row in rows[:rank]]
     return Order(digits, count, (p, q), (edge_p, edge_q)), at + 24
 
 
-def places(order: Order, is_edge: tuple[bool, bool]) -> tuple[Array, Array, Array]:
-    """Return place, step in and step out of every access that the tile has."""
+def places(order: Order, is_edge: tuple[bool, bool]) -> Array:
+    """Return place, and step on each side, of every access that the tile has."""
     rest = np.arange(order.total)
-    found = np.zeros((3, order.total), np.int64)
+    found = np.zeros((len(order.digits[0]) - 1 if order.digits else 3, order.total), np.int64)
     inside = np.ones(order.total, bool)
     for number, (extent, *steps) in enumerate(order.digits):
         at = rest % extent
@@ -74,52 +94,46 @@ def places(order: Order, is_edge: tuple[bool, bool]) -> tuple[Array, Array, Arra
         for axis, edge, here in zip(order.partial, order.edges, is_edge, strict=True):
             if here and axis == number:
                 inside &= at < edge
-    return found[0][inside], found[1][inside], found[2][inside]
+    return found[:, inside]
 
 
 def moved(launch: KernelLaunch, source: Array, first_in: int, out: Array) -> None:
     """Do what the launch does, by way of the tile's places where the kernel has them.
 
     Args:
-        launch: of copy_launch or cast_launch.
+        launch: of copy_launch, or of a chain that changes no value.
         source: the buffer that is read, flat.
         first_in: the element of it that the launch's pointer names.
-        out: the buffer that is written, flat.
+        out: the buffer that is written, flat; what is moved is added to it.
     """
-    tiling = unpacked(launch)
-    inner = [int(x) for x in launch.spec.expression.split("<")[1].strip(">").split(",")[1:3]]
-    is_direct = launch.spec.family == "permute_runs"
-    width, block = (inner[0], 1) if is_direct else (1, 1) if is_cast(launch) else inner
-    plane = (
-        launch.spec.threads * int(launch.spec.expression.split(",")[3 - is_direct])
-        if (block > 1)
-        else 0
-    )
+    tiling, shape = unpacked(launch), shape_of(launch)
+    lane = max(shape.lane_bytes // source.itemsize, 1)
+    source = source.astype(np.int64)
     first_out = launch.arguments[2].value
     assert isinstance(first_out, int)
+    assert max(len(x.digits) for x in (tiling.read, tiling.written)) <= TILE_AXES
     for number in range(tiling.total):
-        rest, base_in, base_out, edge = number, first_in, first_out, [False, False]
-        for axis, (tiles, step_in, step_out) in enumerate(tiling.grid):
+        rest, base_in, base_out, edge = number, 0, first_out, [False, False]
+        for axis, (tiles, step_in, step_out, *_) in enumerate(tiling.grid):
             at, rest = rest % tiles, rest // tiles
             base_in, base_out = base_in + at * step_in, base_out + at * step_out
             for k in (0, 1):
                 edge[k] |= tiling.partial[k] == axis and at == tiles - 1
         is_edge = (edge[0], edge[1])
-        place, _, offsets = places(tiling.written, is_edge)
-        if is_direct:
-            from_in = places(tiling.written, is_edge)[1]
-        else:
-            from_in = _read_back(tiling, is_edge, plane, block)[place]
-        for k in range(width * block):
-            step = k * tiling.row_stride if block > 1 else k
-            out[base_out + offsets + k] += source[base_in + from_in + step]
+        place, from_in, to_out, *_ = places(tiling.written, is_edge)
+        if launch.spec.family != "permute_runs":
+            from_in = _read_back(tiling, is_edge)[place]
+        for row in range(shape.rows):
+            for column in range(shape.columns):
+                read = base_in + from_in + row * tiling.row_strides[0] + column
+                write = base_out + to_out + column * tiling.column_strides[1] + row
+                for k in range(lane):
+                    out[write * lane + k] += source[first_in + read * lane + k]
 
 
-def _read_back(tiling: Tiling, is_edge: tuple[bool, bool], plane: int, block: int) -> Array:
+def _read_back(tiling: Tiling, is_edge: tuple[bool, bool]) -> Array:
     """Return by place where in the input an access lies that the tile holds."""
-    size = max(tiling.read.total, plane * block)
-    held = np.full(size, -(1 << 40), np.int64)
-    number, steps, _ = places(tiling.read, is_edge)
-    for column in range(block):
-        held[number + column * plane] = steps + column
+    held = np.full(tiling.read.total, -(1 << 40), np.int64)
+    number, steps, *_ = places(tiling.read, is_edge)
+    held[number] = steps
     return held

@@ -57,6 +57,10 @@ class Axes:
         """Return whether the operand lies as a dense row-major result does."""
         return self.strides[operand] == contiguous_strides(self.dims)
 
+    def is_reused(self, operand: int) -> bool:
+        """Return whether elements of the operand are read more than once."""
+        return 0 in self.strides[operand]
+
     def is_single(self, operand: int) -> bool:
         """Return whether the operand is one value for all iterations."""
         return not any(self.strides[operand])

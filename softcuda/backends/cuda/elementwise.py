@@ -9,7 +9,7 @@ first copied into scratch memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from softcuda.backends.cuda.axes import (
@@ -27,13 +27,15 @@ from softcuda.backends.cuda.emitter import (
     reports,
 )
 from softcuda.backends.cuda.layouts import (
+    ChainInput,
     Lies,
     Tile,
     dense_layouts,
     fitted_tile,
-    in_vectors,
     strided_layouts,
 )
+from softcuda.backends.cuda.planned import aligned, launch_in_row, one_step
+from softcuda.backends.cuda.turned import turned_launch
 from softcuda.backends.launches import (
     Argument,
     KernelLaunch,
@@ -51,22 +53,21 @@ from softcuda.graph.op import OPS
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
+from softcuda.target import Target
 
-__all__ = ["Variant", "chain_launches", "chain_spec", "prepare_chain"]
+__all__ = [
+    "PlannedChain",
+    "Variant",
+    "chain_launches",
+    "chain_spec",
+    "planned_chain",
+    "prepare_chain",
+]
 
-THREADS: Final = 256
+THREADS: Final = 128  # 1 % ahead of 256 on an H200: benchmarks/sweeps/elementwise.py
 PARAMETER_BYTES: Final = 4096
 MAX_BLOCKS: Final = 2**20
-ALIGNMENT: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """An operand of a launch: where it is, its dtype, its strides over the result's extents."""
-
-    argument: Argument
-    dtype: DType
-    strides: Dims
+USUAL_DEVICE: Final = Target("cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,67 +79,103 @@ class Variant:
         tile: what a thread makes.
         rank: fused axes; 0 for the dense variant.
         wide: 64-bit index arithmetic.
+        threads: of a block.
+        wraps: vectors go on in the next row of the innermost axis.
     """
 
     layouts: tuple[Lies, ...]
     tile: Tile
     rank: int = 0
     wide: bool = False
+    threads: int = THREADS
+    wraps: bool = False
 
 
-def prepare_chain(backend_id: str, unit: Unit) -> tuple[Step, ...]:
+@dataclass(frozen=True, slots=True)
+class PlannedChain:
+    """A chain with all that its launch needs.
+
+    Attributes:
+        chain: the ops.
+        dtypes: of its operands.
+        variant: what is compiled for it; the arguments fit every tile of the same width.
+        count: elements of the result.
+        arguments: of the kernel.
+    """
+
+    chain: Sequence[Micro]
+    dtypes: tuple[DType, ...]
+    variant: Variant
+    count: int
+    arguments: tuple[Argument, ...]
+
+    def launch(self) -> KernelLaunch:
+        """Return the launch, a tile a block where the grid allows it."""
+        spec = chain_spec(self.chain, self.dtypes, self.variant)
+        blocks = min(-(-self.count // spec.tile[0]), MAX_BLOCKS)
+        return launch_in_row(spec, blocks, self.arguments)
+
+
+def prepare_chain(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of a unit of elementwise ops."""
-    launches: tuple[KernelLaunch, ...] = ()
-    scratch_bytes = 0
-    if numel(unit.result.dims):
-        launches, scratch_bytes = chain_launches(unit)
-    return (
-        Step(
-            backend_id,
-            launches[-1].spec.id if launches else "nothing",
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            scratch_bytes=scratch_bytes,
-            lines=unit.lines,
-            launches=launches,
-        ),
-    )
+    return one_step(backend_id, unit, lambda: chain_launches(unit, target))
 
 
-def chain_launches(unit: Unit) -> tuple[tuple[KernelLaunch, ...], int]:
+def chain_launches(
+    unit: Unit, target: Target = USUAL_DEVICE
+) -> tuple[tuple[KernelLaunch, ...], int]:
     """Return the launches of a chain with a result that is not empty, and the scratch [bytes].
 
     One launch, unless more strides are needed than a kernel takes: then some operands are copied
     into scratch first, a launch each.
+
+    Args:
+        unit: the chain.
+        target: its multiprocessors and caches decide on the tiles of operands that are turned.
     """
-    dims = unit.result.dims
-    sources = [
-        _Source(read(number), x.dtype, broadcast_strides(x.dims, x.strides, dims))
-        for number, x in enumerate(unit.operands)
-    ]
+    dims, sources = unit.result.dims, _sources(unit)
+    turned = turned_launch(unit.chain, sources, dims, write(), target)
+    if turned is not None:
+        return (turned,), 0
     launches: list[KernelLaunch] = []
     used = 0
-    last = _launch(unit.chain, sources, dims, write())
+    last = _planned(unit.chain, sources, dims, write())
     while last is None:
         number = _bulkiest(sources, dims)
         source = sources[number]
         launches.append(_copy(source, dims, scratch(used)))
-        sources[number] = replace(source, argument=scratch(used), strides=contiguous_strides(dims))
-        used += -(-numel(dims) * source.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-        last = _launch(unit.chain, sources, dims, write())
-    return (*launches, last), used
+        sources[number] = ChainInput(scratch(used), source.dtype, contiguous_strides(dims))
+        used += aligned(numel(dims) * source.dtype.itemsize)
+        last = _planned(unit.chain, sources, dims, write())
+    return (*launches, last.launch()), used
 
 
-def _copy(source: _Source, dims: Dims, out: Argument) -> KernelLaunch:
+def planned_chain(unit: Unit) -> PlannedChain | None:
+    """Return the launch of a chain before it is one; None where it takes several."""
+    return _planned(unit.chain, _sources(unit), unit.result.dims, write())
+
+
+def _sources(unit: Unit) -> list[ChainInput]:
+    return [
+        ChainInput(
+            read(number),
+            x.dtype,
+            broadcast_strides(x.dims, x.strides, unit.result.dims),
+            x.offset,
+        )
+        for number, x in enumerate(unit.operands)
+    ]
+
+
+def _copy(source: ChainInput, dims: Dims, out: Argument) -> KernelLaunch:
     chain = (Micro(OPS["copy"], (0,), dims, source.dtype, ()),)
-    launch = _launch(chain, [source], dims, out)
-    if launch is None:
+    planned = _planned(chain, [source], dims, out)
+    if planned is None:
         raise AssertionError("the axes of one operand always fit a kernel's parameters")
-    return launch
+    return planned.launch()
 
 
-def _bulkiest(sources: Sequence[_Source], dims: Dims) -> int:
+def _bulkiest(sources: Sequence[ChainInput], dims: Dims) -> int:
     """Return the operand to copy: strided, with the fewest values read more than once."""
     dense = contiguous_strides(dims)
 
@@ -150,36 +187,35 @@ def _bulkiest(sources: Sequence[_Source], dims: Dims) -> int:
     return min(strided, key=stretch)
 
 
-def _launch(
-    chain: Sequence[Micro], sources: Sequence[_Source], dims: Dims, out: Argument
-) -> KernelLaunch | None:
+def _planned(
+    chain: Sequence[Micro], sources: Sequence[ChainInput], dims: Dims, out: Argument
+) -> PlannedChain | None:
     """Return the launch of a chain; None where its strides are more than a kernel takes."""
     count = len(sources)
     axes = fuse_axes(dims, [*(s.strides for s in sources), contiguous_strides(dims)])
     dtypes = tuple(s.dtype for s in sources)
-    tile = fitted_tile(chain, [d for k, d in enumerate(dtypes) if not axes.is_single(k)])
+    tile = fitted_tile(
+        chain,
+        [d for k, d in enumerate(dtypes) if not axes.is_single(k)],
+        sum(not axes.is_reused(k) for k in range(count)),
+    )
     told = status() if reports(chain) else i64(0)
     pointers = [s.argument for s in sources]
     flat = dense_layouts(axes, count)
     if flat:
-        spec = chain_spec(chain, dtypes, Variant(flat, tile))
-        return _launched(spec, axes.numel, (out, i64(axes.numel), told, *pointers))
-    layouts, width = strided_layouts(axes, count, tile.width)
-    vectors = in_vectors(axes, width)
-    strided = [k for k, lies in enumerate(layouts) if lies.has_strides]
-    wide = needs_wide_index(vectors, strided)
-    rank = padded_rank(vectors.rank)
-    total = i64(vectors.numel) if wide else i32(vectors.numel)
-    arguments = (out, total, packed(pack_axes(vectors, rank, strided, wide)), told, *pointers)
+        dense = (out, i64(axes.numel), told, *pointers)
+        return PlannedChain(chain, dtypes, Variant(flat, tile), axes.numel, dense)
+    walked = strided_layouts(axes, sources, tile.width)
+    strided = [k for k, lies in enumerate(walked.layouts) if lies.has_strides]
+    wide = needs_wide_index(axes, strided)
+    rank = padded_rank(axes.rank)
+    total = i64(axes.numel) if wide else i32(axes.numel)
+    arguments = (out, total, packed(pack_axes(axes, rank, strided, wide)), told, *pointers)
     if _parameter_bytes(arguments) > PARAMETER_BYTES:
         return None
-    spec = chain_spec(chain, dtypes, Variant(layouts, Tile(width, tile.unroll), rank, wide))
-    return _launched(spec, axes.numel, arguments)
-
-
-def _launched(spec: KernelSpec, count: int, arguments: tuple[Argument, ...]) -> KernelLaunch:
-    blocks = min(-(-count // spec.tile[0]), MAX_BLOCKS)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (spec.threads, 1, 1))
+    tile = tile.narrowed(walked.width)
+    variant = Variant(walked.layouts, tile, rank, wide, wraps=walked.wraps)
+    return PlannedChain(chain, dtypes, variant, axes.numel, arguments)
 
 
 def _parameter_bytes(arguments: Sequence[Argument]) -> int:
@@ -197,20 +233,21 @@ def chain_spec(chain: Sequence[Micro], dtypes: Sequence[DType], shape: Variant) 
     tile = shape.tile
     variant = f"{chain_label(chain)}_{chain_digest(header)}_{letters}_{tile.width}x{tile.unroll}"
     family = "elementwise_dense"
-    arguments = [str(tile.width), str(tile.unroll)]
+    arguments = [str(tile.width), str(tile.unroll), str(shape.threads)]
     if shape.rank:
         family = "elementwise_strided"
         index = "i64" if shape.wide else "i32"
-        variant = f"{variant}_rank{shape.rank}{'_wide' if shape.wide else ''}"
-        arguments = [str(shape.rank), *arguments, index]
+        marks = f"{'_wraps' if shape.wraps else ''}{'_wide' if shape.wide else ''}"
+        variant = f"{variant}_rank{shape.rank}{marks}"
+        arguments = [str(shape.rank), *arguments, str(shape.wraps).lower(), index]
     return KernelSpec(
         family,
         variant,
         "elementwise.cu",
         f"{family}<Chain, {', '.join((*arguments, *operands))}>",
         dtypes=(chain[-1].dtype.name, *(dtype.name for dtype in dtypes)),
-        threads=THREADS,
-        tile=(THREADS * tile.width * tile.unroll,),
+        threads=shape.threads,
+        tile=(shape.threads * tile.width * tile.unroll,),
         headers=(header,),
     )
 

@@ -11,25 +11,49 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes, broadcast_strides, fuse_axes
 from softcuda.backends.cuda.emitter import Part
-from softcuda.backends.cuda.gemm_tiles import GemmSize, GemmVariant
+from softcuda.backends.cuda.gemm_tiles import Block, GemmSize, GemmVariant
 from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair
-from softcuda.backends.host.contraction import Axes as LabelledAxes
 from softcuda.backends.steps import Operand, Unit
+from softcuda.contraction.axes import Axes as LabelledAxes
 from softcuda.dtype import DType, compute_dtype
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import numel
 from softcuda.kernelspec import fast_divisor
 
-__all__ = ["MAX_AXES", "GemmIndex", "GemmPlan", "pack_extras", "pack_problem", "plan_gemm"]
+__all__ = [
+    "MAX_AXES",
+    "GemmIndex",
+    "GemmPlan",
+    "Reading",
+    "pack_extras",
+    "pack_problem",
+    "plan_gemm",
+]
 
 MAX_AXES: Final = 8
 VECTOR_BYTES: Final = 16
+MAX_REACH: Final = 2**31 - 1  # of rows, where the kernel reads in one way [elements]
 
 _RANKS: Final = (1, 2, 4, 8)
+
+
+class Reading(Enum):
+    """How a kernel reads an operand: names are those of tile_loader.cuh, values stand in ids.
+
+    Neighbouring threads read neighbours along the rows or along the depth, elements or vectors of
+    16 bytes in the compute dtype. ANY is each of these, chosen by the launch.
+    """
+
+    ROWS_SINGLE = "r"
+    DEPTH_SINGLE = "k"
+    ROWS_VECTOR = "r4"
+    DEPTH_VECTOR = "k4"
+    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +85,11 @@ class GemmIndex:
         is_whole = self.axes.dims[-1] % width == 0 and inner == 1
         return is_whole and all(stride % width == 0 for stride in outer)
 
+    def reach(self, operand: int) -> int:
+        """Return how far the last element lies from the first one [elements], at most."""
+        steps = zip(self.axes.dims, self.axes.strides[operand], strict=True)
+        return sum((extent - 1) * abs(stride) for extent, stride in steps)
+
     def keeps_aligned(self, operand: int, width: int) -> bool:
         """Return whether every step of the index is a multiple of `width` elements."""
         return all(stride % width == 0 for stride in self.axes.strides[operand])
@@ -86,6 +115,7 @@ class GemmPlan:
         columns: operands b, out, extras.
         depth: operands a, b.
         epilogue: the chain behind the product; its further operands are the extras.
+        starts: of a and b, from the first element of the buffer that holds them [elements].
     """
 
     a: Factor
@@ -96,6 +126,7 @@ class GemmPlan:
     columns: GemmIndex
     depth: GemmIndex
     epilogue: Part
+    starts: tuple[int, int]
 
     @property
     def size(self) -> GemmSize:
@@ -106,6 +137,37 @@ class GemmPlan:
     def width(self) -> int:
         """Elements of a 16-byte vector of the compute dtype."""
         return VECTOR_BYTES // compute_dtype(self.dtype).itemsize
+
+    @property
+    def readings(self) -> tuple[Reading, Reading]:
+        """How a and b are read; the launch decides where the depth has several axes."""
+        far = max(self._rows_of(operand).reach(0) for operand in (0, 1))
+        if self.depth.axes.rank > 1 or far > MAX_REACH:
+            return Reading.ANY, Reading.ANY
+        return self._reading(0), self._reading(1)
+
+    def _reading(self, operand: int) -> Reading:
+        if self.is_along_depth(operand):
+            return Reading.DEPTH_VECTOR if self.has_vectors(operand) else Reading.DEPTH_SINGLE
+        return Reading.ROWS_VECTOR if self.has_vectors(operand) else Reading.ROWS_SINGLE
+
+    def is_along_depth(self, operand: int) -> bool:
+        """Return whether neighbours along the depth lie closer than those along the rows."""
+        return self.depth.nearest(operand) < self._rows_of(operand).nearest(0)
+
+    def has_vectors(self, operand: int) -> bool:
+        """Return whether the operand can be read in vectors, aligned if its first element is."""
+        stored, rows, width = (self.a, self.b)[operand].dtype, self._rows_of(operand), self.width
+        if stored.itemsize * width > VECTOR_BYTES or self.starts[operand] % width:
+            return False
+        if not self.batches.keeps_aligned(operand, width):
+            return False
+        if self.is_along_depth(operand):
+            return self.depth.has_vectors(operand, width) and rows.keeps_aligned(0, width)
+        return rows.has_vectors(0, width) and self.depth.keeps_aligned(operand, width)
+
+    def _rows_of(self, operand: int) -> GemmIndex:
+        return (self.rows, self.columns)[operand]
 
     @property
     def extra_rank(self) -> int:
@@ -146,7 +208,14 @@ def plan_gemm(unit: Unit, made: PreparedPair, product: Operand, epilogue: Part) 
         columns=_index(columns, (b_axes, *outs), pair.dims(columns)),
         depth=_depth(classes.k, a_axes, b_axes, pair.dims(classes.k)),
         epilogue=epilogue,
+        starts=(_start(unit, a), _start(unit, b)),
     )
+
+
+def _start(unit: Unit, factor: Factor) -> int:
+    """Return where a factor begins in its buffer; sums of private labels begin at 0."""
+    kind, value = factor.argument
+    return unit.operands[value].offset if kind == "read" and isinstance(value, int) else 0
 
 
 def _index(labels: Sequence[int], operands: Sequence[LabelledAxes], dims: Dims) -> GemmIndex:
@@ -167,8 +236,17 @@ def _depth(labels: Dims, a: LabelledAxes, b: LabelledAxes, dims: Dims) -> GemmIn
     return min(found, key=lambda index: index.axes.rank)
 
 
-def pack_problem(plan: GemmPlan, variant: GemmVariant, first_batch: int) -> bytes:
-    """Return the bytes of GemmProblem of gemm.cuh."""
+def pack_problem(
+    plan: GemmPlan, variant: GemmVariant[Block], first_batch: int, whole: int
+) -> bytes:
+    """Return the bytes of GemmProblem of gemm.cuh.
+
+    Args:
+        plan: the product.
+        variant: how it is computed.
+        first_batch: where the launch begins.
+        whole: tiles of the launch that a block sums alone.
+    """
     size, tile, width = plan.size, variant.tile, plan.width
     batches, rows, columns = plan.batches, plan.rows, plan.columns
     out_vectors = (
@@ -178,37 +256,30 @@ def pack_problem(plan: GemmPlan, variant: GemmVariant, first_batch: int) -> byte
     )
     numbers = (
         *(size.m, size.n, size.k, size.batches, first_batch),
-        *(-(-size.m // tile.m), -(-size.n // tile.n), variant.splits, variant.k_chunk),
-        out_vectors,
+        *(-(-size.m // tile.m), -(-size.n // tile.n), tile.m, tile.n),
+        *(whole, variant.splits, variant.k_chunk, out_vectors),
     )
     return b"".join(
         (
-            _pack_layout(plan, rows, 0),
-            _pack_layout(plan, columns, 1),
+            *(_pack_layout(plan, operand) for operand in (0, 1)),
             struct.pack("<8q", *batches.strides(2)),
             struct.pack("<8q", *rows.strides(1)),
             struct.pack("<8q", *columns.strides(1)),
             *(index.pack() for index in (batches, rows, columns, plan.depth)),
-            struct.pack("<10i", *numbers),
+            struct.pack("<13i4x", *numbers),
         )
     )
 
 
-def _pack_layout(plan: GemmPlan, rows: GemmIndex, operand: int) -> bytes:
+def _pack_layout(plan: GemmPlan, operand: int) -> bytes:
     """Return the bytes of OperandLayout: of a with its rows, or of b with its columns."""
-    width = plan.width
-    is_along_depth = plan.depth.nearest(operand) < rows.nearest(0)
-    if is_along_depth:
-        has_vectors = plan.depth.has_vectors(operand, width) and rows.keeps_aligned(0, width)
-    else:
-        has_vectors = rows.has_vectors(0, width) and plan.depth.keeps_aligned(operand, width)
-    has_vectors = has_vectors and plan.batches.keeps_aligned(operand, width)
     strides = (
         *plan.batches.strides(operand),
-        *rows.strides(0),
+        *(plan.rows, plan.columns)[operand].strides(0),
         *plan.depth.strides(operand),
     )
-    return struct.pack("<24q2i", *strides, is_along_depth, has_vectors)
+    ways = plan.is_along_depth(operand), plan.has_vectors(operand)
+    return struct.pack("<24q2i", *strides, *ways)
 
 
 def pack_extras(plan: GemmPlan) -> bytes:

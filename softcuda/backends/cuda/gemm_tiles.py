@@ -1,11 +1,16 @@
-"""The tiles of gemm_tiled.cu, and the rule that chooses one and the number of splits.
+"""The tiles of gemm_tiled.cu, and the rule that chooses one and how tiles are cut along k.
 
-    cycles = max(rounds / full, lone_rounds / alone) * BLOCK_M * BLOCK_N * k / rate
-             + START + (splits > 1) * (START + bytes of the parts / PART_BYTES)
+    cycles = time(whole, k) + time(cut * splits, k_chunk) + start
+             + (splits > 1) * (second + 2 * bytes of the parts / (part_bytes * multiprocessors))
+    time(blocks, k) = max(rounds / full, lone_rounds / alone) * BLOCK_M * BLOCK_N * k / rate
+                      + lone_rounds * edge + rounds * bytes of a tile / store_bytes
 
-with blocks = tiles * splits * batches, rounds = ceil(blocks / multiprocessors) and lone_rounds =
-ceil(blocks / (multiprocessors * resident)). The tile and split with the fewest cycles win, the
-earlier row of the table and the fewer splits where they are equal.
+with rounds = blocks / multiprocessors and lone_rounds = blocks / (multiprocessors * resident), both
+rounded up. `whole` tiles are summed by a block each, the `cut` others by `splits` blocks each; cut
+are none, all, or those that would not fill the device, or each multiprocessor once, a last time.
+The fewest cycles win, the earlier row of the table and the fewer splits where they are equal. The
+numbers of the rule and of the tiles are fitted to what an H200 took
+(benchmarks/sweeps/gemm_rule.py).
 """
 
 from __future__ import annotations
@@ -14,18 +19,53 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64
 
-__all__ = ["GEMM_TILES", "GemmSize", "GemmTile", "GemmVariant", "choose_variant", "gemm_cycles"]
+__all__ = [
+    "GEMM_TILES",
+    "RULE",
+    "Block",
+    "GemmSize",
+    "GemmTile",
+    "GemmVariant",
+    "Rule",
+    "choose_variant",
+    "cut_variant",
+    "gemm_cycles",
+    "part_bytes",
+    "tile_count",
+    "variants",
+]
 
-START: Final = 4000.0  # cycles of a launch, from its start to its last store
-PART_BYTES: Final = 24.0  # bytes of parts a cycle and multiprocessor, written and read again
 MAX_PART_BYTES: Final = 1 << 28  # scratch of the parts
-SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+SPLITS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+MAX_WHOLE: Final = 1 << 30  # with the parts behind them still a grid
 MIN_STEPS: Final = 4  # steps of BLOCK_K that a split has at least
 MULTIPROCESSORS: Final = 128  # where the target does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a product costs beside its FMA.
+
+    Attributes:
+        start: cycles of a launch, from its start to its last store.
+        second: cycles of the launch that adds parts.
+        part_bytes: bytes of parts a cycle and multiprocessor, written or read.
+        edge: cycles of a block before its first FMA and behind its last one.
+        store_bytes: bytes of the result a cycle and multiprocessor.
+    """
+
+    start: float
+    second: float
+    part_bytes: float
+    edge: float
+    store_bytes: float
+
+
+RULE: Final = Rule(start=9995, second=7099, part_bytes=7.4, edge=2388, store_bytes=10.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +78,9 @@ class GemmTile:
         k: depth of a step.
         thread_m: rows of a thread's part.
         thread_n: columns.
+        stages: steps that are in shared memory at once.
+        lanes_m: threads of a warp along m, 8 or 4.
+        fetch_k: k of a step before which the copies of a later one start.
         resident: blocks that a multiprocessor holds at once.
         full: share of a multiprocessor's FMA rate where it holds that many.
         alone: share where it holds one.
@@ -48,6 +91,9 @@ class GemmTile:
     k: int
     thread_m: int
     thread_n: int
+    stages: int
+    lanes_m: int
+    fetch_k: int
     resident: int
     full: float
     alone: float
@@ -65,26 +111,31 @@ class GemmTile:
     @property
     def expression(self) -> str:
         """The type in device code."""
-        return f"Tile<{self.m}, {self.n}, {self.k}, {self.thread_m}, {self.thread_n}>"
+        part = (self.thread_m, self.thread_n, self.stages, self.lanes_m, self.fetch_k)
+        return f"Tile<{', '.join(map(str, (self.m, self.n, self.k, *part)))}>"
 
 
 _HALF: Final = (
-    GemmTile(128, 128, 8, 8, 16, 2, 0.80, 0.50),
-    GemmTile(64, 64, 16, 4, 8, 4, 0.60, 0.25),
+    GemmTile(128, 128, 8, 8, 16, 3, 8, 0, 2, 0.70, 0.40),
+    GemmTile(64, 64, 16, 4, 8, 2, 8, 0, 4, 0.55, 0.25),
 )
 
 # Tiles of a dtype of the product, the largest first.
 GEMM_TILES: Final[Mapping[DType, tuple[GemmTile, ...]]] = MappingProxyType(
     {
         f32: (
-            GemmTile(128, 256, 8, 8, 16, 1, 0.85, 0.85),
-            GemmTile(128, 128, 8, 8, 16, 2, 0.80, 0.50),
-            GemmTile(64, 64, 16, 4, 8, 4, 0.60, 0.25),
-            GemmTile(32, 32, 32, 4, 4, 8, 0.35, 0.08),
+            GemmTile(128, 256, 8, 8, 16, 3, 8, 0, 1, 0.700, 0.700),
+            GemmTile(128, 128, 8, 8, 16, 3, 8, 2, 2, 0.734, 0.601),
+            GemmTile(128, 64, 16, 8, 8, 2, 8, 0, 3, 0.757, 0.310),
+            GemmTile(64, 64, 16, 4, 8, 2, 8, 0, 4, 0.641, 0.281),
+            GemmTile(64, 32, 32, 4, 4, 2, 8, 0, 4, 0.535, 0.290),
+            GemmTile(32, 32, 32, 4, 4, 2, 8, 0, 8, 0.467, 0.170),
+            GemmTile(16, 128, 32, 4, 4, 2, 4, 0, 5, 0.506, 0.201),
+            GemmTile(128, 16, 32, 4, 4, 2, 8, 0, 5, 0.388, 0.254),
         ),
         f64: (
-            GemmTile(64, 64, 8, 4, 8, 3, 0.75, 0.40),
-            GemmTile(32, 32, 16, 4, 4, 6, 0.40, 0.10),
+            GemmTile(64, 64, 8, 4, 8, 2, 8, 0, 3, 0.75, 0.40),
+            GemmTile(32, 32, 16, 4, 4, 2, 8, 0, 6, 0.40, 0.10),
         ),
         f16: _HALF,
         bf16: _HALF,
@@ -101,15 +152,67 @@ class GemmSize(NamedTuple):
     k: int
 
 
-class GemmVariant(NamedTuple):
-    """A tile, and the parts that k is cut into: `splits` of at most `k_chunk` each."""
+class Block(Protocol):
+    """What a block sums: rows, columns, and what k of a part is a multiple of."""
 
-    tile: GemmTile
+    @property
+    def m(self) -> int:
+        """Rows."""
+
+    @property
+    def n(self) -> int:
+        """Columns."""
+
+    @property
+    def k(self) -> int:
+        """Depth of a step."""
+
+
+BLOCK = TypeVar("BLOCK", bound=Block)
+BLOCK_co = TypeVar("BLOCK_co", bound=Block, covariant=True)
+
+
+class GemmVariant(NamedTuple, Generic[BLOCK_co]):
+    """A tile, and how many blocks sum each tile of the product.
+
+    Attributes:
+        tile: what a block sums.
+        whole: tiles that one block sums; the others are cut.
+        splits: blocks that a tile behind them is cut into, along k.
+        k_chunk: k of a part, a multiple of the tile's.
+    """
+
+    tile: BLOCK_co
+    whole: int
     splits: int
     k_chunk: int
 
 
-def gemm_cycles(size: GemmSize, variant: GemmVariant, multiprocessors: int, itemsize: int) -> float:
+def tile_count(size: GemmSize, tile: Block) -> int:
+    """Return how many tiles a product has."""
+    return size.batches * math.ceil(size.m / tile.m) * math.ceil(size.n / tile.n)
+
+
+def part_bytes(size: GemmSize, variant: GemmVariant[Block], itemsize: int) -> int:
+    """Return the scratch that the parts of cut tiles take [bytes]."""
+    cut = tile_count(size, variant.tile) - variant.whole
+    return itemsize * variant.splits * cut * variant.tile.m * variant.tile.n
+
+
+def cut_variant(size: GemmSize, tile: BLOCK, whole: int, splits: int) -> GemmVariant[BLOCK]:
+    """Return the variant of at most so many splits that leaves no part without work."""
+    steps = max(-(-size.k // tile.k), 1)
+    chunk = -(-steps // splits)
+    return GemmVariant(tile, whole, -(-steps // chunk), chunk * tile.k)
+
+
+def gemm_cycles(
+    size: GemmSize,
+    variant: GemmVariant[GemmTile],
+    multiprocessors: int,
+    itemsize: int,
+    rule: Rule = RULE,
+) -> float:
     """Return the cycles that a product is expected to take: the rule of this module.
 
     Args:
@@ -117,23 +220,29 @@ def gemm_cycles(size: GemmSize, variant: GemmVariant, multiprocessors: int, item
         variant: how it is computed.
         multiprocessors: of the device; 0 counts as 128.
         itemsize: bytes of an element of the compute dtype.
+        rule: what surrounds the FMA.
     """
-    tile, splits, k_chunk = variant
+    tile, whole, splits, k_chunk = variant
     units = multiprocessors or MULTIPROCESSORS
-    blocks = _tiles(size, tile) * splits * size.batches
-    rounds = -(-blocks // units)
-    lone_rounds = -(-blocks // (units * tile.resident))
     rate = 128.0 if itemsize == 4 else 64.0
-    work = tile.m * tile.n * min(k_chunk, size.k) / rate
-    cycles = max(rounds / tile.full, lone_rounds / tile.alone) * work + START
+
+    def time(blocks: int, k: int) -> float:
+        rounds = -(-blocks // units)
+        lone_rounds = -(-blocks // (units * tile.resident))
+        fma = max(rounds / tile.full, lone_rounds / tile.alone) * tile.m * tile.n * k / rate
+        stored = rounds * tile.m * tile.n * itemsize / rule.store_bytes
+        return fma + lone_rounds * rule.edge + stored
+
+    cut = tile_count(size, tile) - whole
+    cycles = time(whole, size.k) + time(cut * splits, min(k_chunk, size.k)) + rule.start
     if splits > 1:
-        parts = 2 * itemsize * splits * size.batches * size.m * size.n
-        cycles += START + parts / (PART_BYTES * units)
+        moved = 2 * part_bytes(size, variant, itemsize)
+        cycles += rule.second + moved / (rule.part_bytes * units)
     return cycles
 
 
-def choose_variant(size: GemmSize, dtype: DType, multiprocessors: int) -> GemmVariant:
-    """Return the tile and split with the fewest cycles by `gemm_cycles`.
+def choose_variant(size: GemmSize, dtype: DType, multiprocessors: int) -> GemmVariant[GemmTile]:
+    """Return the tile and cut with the fewest cycles by `gemm_cycles`.
 
     Args:
         size: the product, at least one element.
@@ -143,27 +252,37 @@ def choose_variant(size: GemmSize, dtype: DType, multiprocessors: int) -> GemmVa
     Example:
         >>> variant = choose_variant(GemmSize(1, 8192, 8192, 8192), f32, 132)
         >>> variant.tile.name, variant.splits
-        ('128x256x8', 1)
+        ('128x64x16', 32)
     """
     itemsize = compute_dtype(dtype).itemsize
+    units = multiprocessors or MULTIPROCESSORS
     return min(
-        _variants(size, dtype, itemsize),
-        key=lambda variant: gemm_cycles(size, variant, multiprocessors, itemsize),
+        (
+            variant
+            for tile in GEMM_TILES[dtype]
+            for variant in variants(size, tile, units, itemsize)
+        ),
+        key=lambda variant: gemm_cycles(size, variant, units, itemsize),
     )
 
 
-def _tiles(size: GemmSize, tile: GemmTile) -> int:
-    return math.ceil(size.m / tile.m) * math.ceil(size.n / tile.n)
-
-
-def _variants(size: GemmSize, dtype: DType, itemsize: int) -> Iterator[GemmVariant]:
-    """Yield every tile with every split that leaves enough steps and little enough scratch."""
-    for tile in GEMM_TILES[dtype]:
-        steps = -(-size.k // tile.k)
-        yield GemmVariant(tile, 1, max(steps, 1) * tile.k)
-        for splits in SPLITS[1:]:
-            chunk = -(-steps // splits)
-            parts = itemsize * splits * size.batches * size.m * size.n
-            if chunk < MIN_STEPS or parts > MAX_PART_BYTES:
+def variants(
+    size: GemmSize, tile: GemmTile, multiprocessors: int, itemsize: int
+) -> Iterator[GemmVariant[GemmTile]]:
+    """Yield a tile with every cut that leaves enough steps and takes little enough scratch."""
+    tiles = tile_count(size, tile)
+    yield cut_variant(size, tile, tiles, 1)
+    slots = multiprocessors * tile.resident
+    rounds = (tiles // filled * filled for filled in (slots, multiprocessors))
+    for whole in dict.fromkeys((0, *rounds)):
+        if whole == tiles or whole > MAX_WHOLE:
+            continue
+        last, cut = 1, tiles - whole
+        for splits in sorted({*SPLITS, multiprocessors // cut, slots // cut} - {0, 1}):
+            variant = cut_variant(size, tile, whole, splits)
+            is_short = variant.k_chunk < MIN_STEPS * tile.k
+            if is_short or part_bytes(size, variant, itemsize) > MAX_PART_BYTES:
                 break
-            yield GemmVariant(tile, -(-steps // chunk), chunk * tile.k)
+            if variant.splits > last:
+                yield variant
+            last = variant.splits

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from softcuda.backends.cuda.axes import Axes, fuse_axes
+from softcuda.backends.cuda.axes import Axes
+from softcuda.backends.launches import Argument
 from softcuda.backends.steps import Micro
 from softcuda.dtype import DType
+from softcuda.graph.params import Dims
 
-__all__ = ["Lies", "Tile", "dense_layouts", "fitted_tile", "in_vectors", "strided_layouts"]
+__all__ = [
+    "ChainInput",
+    "Lies",
+    "Strided",
+    "Tile",
+    "dense_layouts",
+    "fits_code",
+    "fitted_tile",
+    "strided_layouts",
+]
 
 VECTOR_BYTES: Final = 16
 
 # What a thread may hold: vectors of operands in flight, bytes of them, plain instructions.
-_VECTORS_IN_FLIGHT: Final = 4
+_VECTORS_IN_FLIGHT: Final = 2  # measured on an H200: benchmarks/sweeps/elementwise.py
+_MOST_UNROLLED: Final = 4
+_LEAST_VECTOR_BYTES: Final = 8  # a vector below it costs more than lanes of operands with strides
 _HELD_BYTES: Final = 256
 _CODE: Final = 512
 
@@ -29,6 +42,22 @@ _PLAIN: Final = frozenset(
         *("logical_xor", "where", "clip", "multiply_add"),
     )
 )
+
+
+class ChainInput(NamedTuple):
+    """An operand of a launch.
+
+    Attributes:
+        argument: the pointer to its first element.
+        dtype: of its elements.
+        strides: over the extents of the result [elements].
+        offset: of the first element in its buffer, for its alignment [elements].
+    """
+
+    argument: Argument
+    dtype: DType
+    strides: Dims
+    offset: int = 0
 
 
 class Lies(Enum):
@@ -57,6 +86,25 @@ class Tile(NamedTuple):
     width: int
     unroll: int
 
+    def narrowed(self, width: int) -> Tile:
+        """Return the tile for narrower vectors, with about as many bytes in flight."""
+        more = max(_MOST_UNROLLED // self.unroll, 1)
+        return Tile(width, self.unroll * min(self.width // width, more))
+
+
+class Strided(NamedTuple):
+    """How a loop with strides is walked.
+
+    Attributes:
+        layouts: how each operand lies.
+        width: elements of a vector.
+        wraps: vectors go on in the next row of the innermost axis, which they do not divide.
+    """
+
+    layouts: tuple[Lies, ...]
+    width: int
+    wraps: bool
+
 
 def dense_layouts(axes: Axes, count: int) -> tuple[Lies, ...]:
     """Return how the first `count` operands lie if all are dense or single values, else ()."""
@@ -71,62 +119,71 @@ def dense_layouts(axes: Axes, count: int) -> tuple[Lies, ...]:
     return tuple(found)
 
 
-def strided_layouts(axes: Axes, count: int, widest: int) -> tuple[tuple[Lies, ...], int]:
-    """Return how the first `count` operands lie, and the width of vectors that they allow.
+def strided_layouts(axes: Axes, inputs: Sequence[ChainInput], widest: int) -> Strided:
+    """Return how operands lie and which vectors they allow.
 
-    Vectors lie along the innermost axis: it is a multiple of the width, and so are all other
-    strides of an operand that moves by vectors.
+    The result and dense operands are moved by vectors always; an operand with strides is so where
+    the vectors divide the innermost axis and all its other strides, else it is read lane by lane.
+
+    Args:
+        axes: the loop; the operands come first.
+        inputs: the operands.
+        widest: elements of a vector, a power of two.
     """
+    inner = axes.dims[-1]
+    whole = next(w for w in _halves(widest) if inner % w == 0)
+    itemsize = max(x.dtype.itemsize for x in inputs)
+    wraps = whole < widest and whole * itemsize < _LEAST_VECTOR_BYTES
+    width = next(w for w in _halves(widest) if w <= inner) if wraps else whole
     found = []
-    for operand, inner in enumerate(axes.inner_strides[:count]):
+    for operand, given in enumerate(inputs):
+        step, *others = axes.strides[operand][::-1]
         if axes.is_single(operand):
             found.append(Lies.SINGLE)
         elif axes.is_dense(operand):
             found.append(Lies.DENSE)
-        elif inner in (0, 1):
-            found.append(Lies.ROW if inner else Lies.LEVEL)
-        else:
+        elif wraps or width == 1 or step not in (0, 1):
             found.append(Lies.STRIDED)
-    width = 1 if Lies.STRIDED in found else widest
-    steps = [axes.dims[-1]]
-    for operand, lies in enumerate(found):
-        if lies is Lies.ROW:
-            steps.extend(axes.strides[operand][:-1])
-    while any(step % width for step in steps):
+        elif step == 0:
+            found.append(Lies.LEVEL)
+        else:
+            fits = all(place % width == 0 for place in (given.offset, *others))
+            found.append(Lies.ROW if fits else Lies.STRIDED)
+    return Strided(tuple(found), width, wraps and width > 1)
+
+
+def _halves(width: int) -> Iterator[int]:
+    """Yield a power of two and the smaller ones."""
+    while width:
+        yield width
         width //= 2
-    if width == 1:
-        found = [Lies.STRIDED if lies.has_strides else lies for lies in found]
-    return tuple(found), width
 
 
-def in_vectors(axes: Axes, width: int) -> Axes:
-    """Return the loop that counts vectors along the innermost axis; strides stay in elements."""
-    if width == 1:
-        return axes
-    dims = (*axes.dims[:-1], axes.dims[-1] // width)
-    return fuse_axes(dims, [(*s[:-1], s[-1] * width) for s in axes.strides])
-
-
-def fitted_tile(chain: Sequence[Micro], moved: Sequence[DType]) -> Tile:
+def fitted_tile(chain: Sequence[Micro], moved: Sequence[DType], streamed: int) -> Tile:
     """Return a tile with enough bytes in flight, within registers and code.
 
     Args:
         chain: the ops of one element.
         moved: dtypes of the operands that are not single values.
+        streamed: operands of which every element is read once; the others stay in the caches.
     """
-    sizes = [dtype.itemsize for dtype in moved]
-    code = _code(chain)
+    held = sum(dtype.itemsize for dtype in moved)
 
     def fits(elements: int) -> bool:
-        return code * elements <= _CODE and sum(sizes) * elements <= _HELD_BYTES
+        return fits_code(chain, elements) and held * elements <= _HELD_BYTES
 
-    width = VECTOR_BYTES // max((*sizes, chain[-1].dtype.itemsize))
+    width = VECTOR_BYTES // max(*(dtype.itemsize for dtype in moved), chain[-1].dtype.itemsize, 1)
     while width > 1 and not fits(width):
         width //= 2
     unroll = 1
-    while unroll * max(len(sizes), 1) < _VECTORS_IN_FLIGHT and fits(width * unroll * 2):
+    while unroll * max(streamed, 1) < _VECTORS_IN_FLIGHT and fits(width * unroll * 2):
         unroll *= 2
     return Tile(width, unroll)
+
+
+def fits_code(chain: Sequence[Micro], elements: int) -> bool:
+    """Return whether the code of a chain is short enough to stand there for so many elements."""
+    return _code(chain) * elements <= _CODE
 
 
 def _code(chain: Sequence[Micro]) -> int:

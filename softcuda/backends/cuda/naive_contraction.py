@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes
-from softcuda.backends.host.contraction import Axes as LabelledAxes
+from softcuda.backends.cuda.planned import Launches, aligned, launch_in_row, one_step
 from softcuda.backends.host.contraction import Pair, pair_of
 from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, read, scratch, write
 from softcuda.backends.steps import Operand, Step, Unit
+from softcuda.contraction.axes import Axes as LabelledAxes
 from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64, i32
 from softcuda.dtype import i64 as i64_dtype
 from softcuda.graph.shapes import contiguous_strides, numel
@@ -25,7 +26,6 @@ __all__ = ["NAIVE_CONTRACTION", "Factor", "PreparedPair", "prepare_contraction",
 
 THREADS: Final = 256
 MAX_RANK: Final = 64
-SCRATCH_ALIGNMENT: Final = 256
 _MAX_BLOCKS: Final = 2**31 - 1
 _FILE: Final = "naive_contraction.cu"
 _DTYPES: Final = (i32, i64_dtype, f16, bf16, f32, f64)
@@ -97,25 +97,13 @@ def prepare_contraction(unit: Unit, target: Target) -> tuple[Step, ...]:
         unit: a matmul line alone; operands of any dtypes and strides.
         target: not asked; the grid depends on the result alone.
     """
+    return one_step("cuda_naive", unit, lambda: _planned(unit))
+
+
+def _planned(unit: Unit) -> tuple[Launches, int]:
     micro = unit.chain[-1]
-    launches: tuple[KernelLaunch, ...] = ()
-    scratch_bytes = 0
-    if numel(unit.result.dims):
-        made = prepared_pair(unit, micro.sources, unit.result, micro.params)
-        launches = (*made.launches, _launch(made, unit.result))
-        scratch_bytes = made.scratch_bytes
-    return (
-        Step(
-            "cuda_naive",
-            launches[-1].spec.id if launches else "nothing",
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            scratch_bytes=scratch_bytes,
-            lines=unit.lines,
-            launches=launches,
-        ),
-    )
+    made = prepared_pair(unit, micro.sources, unit.result, micro.params)
+    return (*made.launches, _launch(made, unit.result)), made.scratch_bytes
 
 
 def prepared_pair(
@@ -148,7 +136,7 @@ def prepared_pair(
             launches.append(_sum_launch(number, dtype, product.dtype, axes, own, used))
         held = compute_dtype(product.dtype)
         factors.append(Factor(scratch(used), held))
-        used += -(-left.numel * held.itemsize // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        used += aligned(left.numel * held.itemsize)
     return PreparedPair(kept, factors[0], factors[1], tuple(launches), used)
 
 
@@ -214,5 +202,4 @@ def _pack(axes: Axes, operands: Sequence[int]) -> bytes:
 
 def _launched(spec: KernelSpec, count: int, arguments: tuple[Argument, ...]) -> KernelLaunch:
     """Return the launch of a grid-stride loop over `count` outputs; none launch nothing."""
-    blocks = min(max(-(-count // THREADS), 1), _MAX_BLOCKS)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1))
+    return launch_in_row(spec, min(max(-(-count // THREADS), 1), _MAX_BLOCKS), arguments)

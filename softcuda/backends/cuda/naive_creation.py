@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 from softcuda.backends.cuda.axes import Axes, needs_wide_index
+from softcuda.backends.cuda.planned import Maker, Planned, launch_in_row, step_by_table
 from softcuda.backends.cuda.walks import (
     SIZED,
     WALK_THREADS,
@@ -18,10 +19,9 @@ from softcuda.backends.cuda.walks import (
     sized_dtypes,
     sized_rows,
 )
-from softcuda.backends.launches import Argument, KernelLaunch, f64, i32, i64, packed, write
-from softcuda.backends.steps import Operand, Step, Unit
+from softcuda.backends.launches import Argument, f64, i32, i64, packed, write
+from softcuda.backends.steps import Micro, Operand, Step, Unit
 from softcuda.dtype import DTYPES
-from softcuda.errors import BackendError
 from softcuda.graph.params import Arange, Eye, Full, Linspace, value_of
 from softcuda.graph.shapes import numel
 from softcuda.kernelspec import KernelSpec
@@ -52,45 +52,28 @@ def prepare_creation(unit: Unit, target: Target) -> tuple[Step, ...]:
     Raises:
         BackendError: the unit is another op.
     """
-    micro = unit.chain[-1]
-    maker = _MAKERS.get(micro.op.name)
-    if maker is None:
-        raise BackendError(
-            f"{micro.op.name} is no creation that cuda_naive launches; allowed are "
-            f"{', '.join(_MAKERS)}"
-        )
-    launches: tuple[KernelLaunch, ...] = ()
-    if numel(unit.result.dims):
-        launches = (maker(unit.result, micro.params, target),)
-    return (
-        Step(
-            "cuda_naive",
-            launches[0].spec.id if launches else micro.op.name,
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            lines=unit.lines,
-            launches=launches,
-        ),
-    )
+    return step_by_table("cuda_naive", unit, target, _MAKERS, "creation")
 
 
-def _launch(
+def _planned(
     spec: KernelSpec, pieces: int, each: int, target: Target, arguments: tuple[Argument, ...]
-) -> KernelLaunch:
-    blocks = blocks_for(pieces, each, target)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (spec.threads, 1, 1))
+) -> Planned:
+    return (launch_in_row(spec, blocks_for(pieces, each, target), arguments),), 0
 
 
-def _full(out: Operand, params: Full, target: Target) -> KernelLaunch:
+def _full(unit: Unit, micro: Micro, target: Target) -> Planned:
+    out: Operand = unit.result
+    params: Full = micro.params
     count = numel(out.dims)
     value = bits_of(value_of(params.value), out.dtype)
     arguments = (write(), i64(count), i64(value))
     spec = _SPECS["full", size_name(out.dtype)]
-    return _launch(spec, count, WALK_THREADS * 16 // out.dtype.itemsize, target, arguments)
+    return _planned(spec, count, WALK_THREADS * 16 // out.dtype.itemsize, target, arguments)
 
 
-def _arange(out: Operand, params: Arange, target: Target) -> KernelLaunch:
+def _arange(unit: Unit, micro: Micro, target: Target) -> Planned:
+    out: Operand = unit.result
+    params: Arange = micro.params
     start: Any = value_of(params.start)
     step: Any = value_of(params.step)
     count = numel(out.dims)
@@ -99,10 +82,11 @@ def _arange(out: Operand, params: Arange, target: Target) -> KernelLaunch:
     number = i64 if is_whole else f64
     kind: Any = int if is_whole else float
     arguments = (write(), i64(count), number(kind(start)), number(kind(step)))
-    return _launch(spec, count, each_block(False), target, arguments)
+    return _planned(spec, count, each_block(False), target, arguments)
 
 
-def _linspace(out: Operand, params: Linspace, target: Target) -> KernelLaunch:
+def _linspace(unit: Unit, micro: Micro, target: Target) -> Planned:
+    params: Linspace = micro.params
     start, stop = float(value_of(params.start)), float(value_of(params.stop))
     count = params.length
     intervals = max(count - 1 if params.endpoint else count, 1)
@@ -118,10 +102,13 @@ def _linspace(out: Operand, params: Linspace, target: Target) -> KernelLaunch:
         i32(is_weighed),
         i32(params.endpoint and count > 1),
     )
-    return _launch(_SPECS["linspace", out.dtype.name], count, each_block(False), target, arguments)
+    spec = _SPECS["linspace", unit.result.dtype.name]
+    return _planned(spec, count, each_block(False), target, arguments)
 
 
-def _eye(out: Operand, params: Eye, target: Target) -> KernelLaunch:
+def _eye(unit: Unit, micro: Micro, target: Target) -> Planned:
+    out: Operand = unit.result
+    params: Eye = micro.params
     count = numel(out.dims)
     is_wide = needs_wide_index(Axes(out.dims, ()))
     arguments = (
@@ -132,10 +119,10 @@ def _eye(out: Operand, params: Eye, target: Target) -> KernelLaunch:
         i64(bits_of(1, out.dtype)),
     )
     spec = _SPECS["eye", f"{size_name(out.dtype)}_{index_name(is_wide)}"]
-    return _launch(spec, count, each_block(is_wide), target, arguments)
+    return _planned(spec, count, each_block(is_wide), target, arguments)
 
 
-_MAKERS: Final[dict[str, Any]] = {
+_MAKERS: Final[dict[str, Maker]] = {
     "full": _full,
     "arange": _arange,
     "linspace": _linspace,

@@ -13,11 +13,11 @@ from softcuda.backends.cuda.emitter import (
     emit,
     reports,
 )
-from softcuda.backends.launches import KernelLaunch, i64, packed, read, status, write
+from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
+from softcuda.backends.launches import i64, packed, read, status, write
 from softcuda.backends.steps import Micro, Step, Unit
 from softcuda.dtype import DTYPES, DType
 from softcuda.graph.op import OPS
-from softcuda.graph.shapes import numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
@@ -49,29 +49,20 @@ NAIVE_ELEMENTWISE: Final = tuple(
 
 def prepare_elementwise(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of an elementwise op; without launches where the result is empty."""
+    return one_step("cuda_naive", unit, lambda: (_launches(unit), 0))
+
+
+def _launches(unit: Unit) -> Launches:
     dims = unit.result.dims
     axes = Axes(dims, tuple(broadcast_strides(x.dims, x.strides, dims) for x in unit.operands))
     rank = padded_rank(axes.rank)
     spec = _spec(unit.chain, [x.dtype for x in unit.operands], rank)
-    count = numel(dims)
     operands = range(len(unit.operands))
     arguments = (
         write(),
-        i64(count),
+        i64(axes.numel),
         packed(pack_axes(axes, rank, operands, wide=True)),
         status() if reports(unit.chain) else i64(0),
         *(read(number) for number in operands),
     )
-    blocks = min(-(-count // THREADS), MAX_BLOCKS)
-    launch = KernelLaunch(spec, (blocks, 1, 1), arguments, (THREADS, 1, 1))
-    return (
-        Step(
-            "cuda_naive",
-            spec.id,
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            lines=unit.lines,
-            launches=(launch,) if count else (),
-        ),
-    )
+    return (launch_in_row(spec, min(-(-axes.numel // THREADS), MAX_BLOCKS), arguments),)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes, needs_wide_index
+from softcuda.backends.cuda.planned import Planned, launch_in_row
 from softcuda.backends.cuda.walks import (
     DTYPE_CODES,
     INDICES,
@@ -28,7 +29,7 @@ from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["JOIN_KERNELS", "join_launches"]
+__all__ = ["JOIN_KERNELS", "plan_join"]
 
 GROUP: Final = 16  # operands of one launch of join
 JOIN_STRIDES: Final = 256  # operands * rank of one launch of join
@@ -81,8 +82,8 @@ class _Joined(NamedTuple):
     parts: tuple[_Part, ...]
 
 
-def join_launches(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, ...]:
-    """Return the launches of a concat or stack whose result has elements."""
+def plan_join(unit: Unit, micro: Micro, target: Target) -> Planned:
+    """Return the launches of a concat or stack whose result has elements; they need no scratch."""
     is_stack = micro.op.name == "stack"
     axis = micro.params.axis
     parts, start = [], 0
@@ -98,7 +99,7 @@ def join_launches(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunc
     joined = _fused_join(unit.result.dims, axis, parts)
     size = max(min(GROUP, JOIN_STRIDES // len(joined.dims)), 1)
     groups = [joined.parts[at : at + size] for at in range(0, len(joined.parts), size)]
-    return tuple(_join(joined._replace(parts=g), unit.result.dtype, target) for g in groups)
+    return tuple(_join(joined._replace(parts=g), unit.result.dtype, target) for g in groups), 0
 
 
 def _fused_join(dims: Dims, axis: int, parts: Sequence[_Part]) -> _Joined:
@@ -144,8 +145,7 @@ def _join(joined: _Joined, dtype: DType, target: Target) -> KernelLaunch:
         packed(_packed_join(joined, dims, is_wide)),
     )
     spec = _SPECS[family, f"{name}_{index_name(is_wide)}"]
-    blocks = blocks_for(count, each_block(is_wide), target)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (WALK_THREADS, 1, 1))
+    return launch_in_row(spec, blocks_for(count, each_block(is_wide), target), arguments)
 
 
 def _packed_join(joined: _Joined, dims: Dims, is_wide: bool) -> bytes:

@@ -1,11 +1,15 @@
-"""Launches of concat, stack, pad, tril, triu, take, gather and one_hot: one thread an output."""
+"""Launches of ops that move data, one thread an output; index_add and scatter_add by a sort."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes, needs_wide_index
-from softcuda.backends.cuda.naive_joins import JOIN_KERNELS, join_launches
+from softcuda.backends.cuda.indexed import CHECK_KERNELS, check_launches, indexed
+from softcuda.backends.cuda.naive_joins import JOIN_KERNELS, plan_join
+from softcuda.backends.cuda.planned import Maker, Planned, launch_in_row, step_by_table
+from softcuda.backends.cuda.scatter import SCATTER_KERNELS, plan_scatter
+from softcuda.backends.cuda.sort import SORT_KERNELS
 from softcuda.backends.cuda.walks import (
     bits_of,
     blocks_for,
@@ -16,10 +20,9 @@ from softcuda.backends.cuda.walks import (
     size_name,
     sized_rows,
 )
-from softcuda.backends.launches import Argument, KernelLaunch, i32, i64, packed, read, status, write
+from softcuda.backends.launches import Argument, i32, i64, packed, read, status, write
 from softcuda.backends.steps import Micro, Operand, Step, Unit
 from softcuda.dtype import i64 as long
-from softcuda.errors import BackendError
 from softcuda.graph.params import Dims, value_of
 from softcuda.graph.shapes import numel
 from softcuda.kernelspec import KernelSpec
@@ -36,52 +39,36 @@ MOVEMENT_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *sized_rows("triangle", "movement.cu"),
     *sized_rows("gather", "gather.cu"),
     *sized_rows("one_hot", "gather.cu"),
+    *CHECK_KERNELS,
+    *SORT_KERNELS,
+    *SCATTER_KERNELS,
 )
 _SPECS: Final = {(spec.family, spec.variant): spec for spec in MOVEMENT_KERNELS}
 
 
 def prepare_movement(unit: Unit, target: Target) -> tuple[Step, ...]:
-    """Return the one step of a concat, stack, pad, tril, triu, take, gather or one_hot.
+    """Return the one step of an op that moves data.
 
-    A result without elements launches nothing.
+    A result without elements launches nothing but the check of the indices, where the op has any.
 
     Raises:
         BackendError: the unit is another op.
     """
     micro = unit.chain[-1]
-    maker = _MAKERS.get(micro.op.name)
-    if maker is None:
-        raise BackendError(
-            f"{micro.op.name} is no movement that cuda_naive launches; allowed are "
-            f"{', '.join(_MAKERS)}"
-        )
-    launches: tuple[KernelLaunch, ...] = ()
-    if numel(unit.result.dims):
-        launches = maker(unit, micro, target)
-    return (
-        Step(
-            "cuda_naive",
-            launches[0].spec.id if launches else micro.op.name,
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            lines=unit.lines,
-            launches=launches,
-        ),
-    )
+    checks = check_launches(unit, micro, target) if micro.op.has_indices else ()
+    return step_by_table("cuda_naive", unit, target, _MAKERS, "movement", checks)
 
 
-def _launch(
+def _planned(
     spec: KernelSpec, count: int, is_wide: bool, target: Target, arguments: tuple[Argument, ...]
-) -> KernelLaunch:
-    blocks = blocks_for(count, each_block(is_wide), target)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (spec.threads, 1, 1))
+) -> Planned:
+    return (launch_in_row(spec, blocks_for(count, each_block(is_wide), target), arguments),), 0
 
 
 # ---- pad, tril, triu ----------------------------------------------------------------------------
 
 
-def _pads(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, ...]:
+def _pads(unit: Unit, micro: Micro, target: Target) -> Planned:
     source = micro.sources[0]
     operand, out = unit.operands[source], unit.result
     dims, inside, before, strides = _fused_pad(operand, out.dims, micro.params.before)
@@ -95,7 +82,7 @@ def _pads(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, ...]:
     spec = _SPECS["pad", f"{size_name(out.dtype)}_{index_name(is_wide)}"]
     count = numel(dims)
     arguments = (write(), read(source), i64(count), packed(struct_bytes), i64(value))
-    return (_launch(spec, count, is_wide, target, arguments),)
+    return _planned(spec, count, is_wide, target, arguments)
 
 
 def _fused_pad(operand: Operand, out: Dims, given: Dims) -> tuple[Dims, Dims, Dims, Dims]:
@@ -123,7 +110,7 @@ def _aligned(data: bytes, is_wide: bool) -> bytes:
     return data + bytes(-len(data) % (8 if is_wide else 4))
 
 
-def _triangles(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, ...]:
+def _triangles(unit: Unit, micro: Micro, target: Target) -> Planned:
     source = micro.sources[0]
     operand, out = unit.operands[source], unit.result
     head = fuse_axes(out.dims[:-2], [operand.strides[:-2]])
@@ -140,13 +127,13 @@ def _triangles(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, 
         i64(k),
         i32(micro.op.name == "tril"),
     )
-    return (_launch(spec, numel(dims), is_wide, target, arguments),)
+    return _planned(spec, numel(dims), is_wide, target, arguments)
 
 
 # ---- take, gather, one_hot ----------------------------------------------------------------------
 
 
-def _gathers(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, ...]:
+def _gathers(unit: Unit, micro: Micro, target: Target) -> Planned:
     axis = micro.params.axis
     data, indices = (unit.operands[source] for source in micro.sources)
     before, behind = data.strides[:axis], data.strides[axis + 1 :]
@@ -164,14 +151,13 @@ def _gathers(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, ..
         status(),
         i64(axes.numel),
         packed(_aligned(pack_walk(axes.dims, axes.strides, is_wide), is_wide)),
-        i64(data.dims[axis]),
+        indexed(unit, micro),
         i64(data.strides[axis]),
-        i32(indices.dtype is long),
     )
-    return (_launch(_SPECS["gather", name], axes.numel, is_wide, target, arguments),)
+    return _planned(_SPECS["gather", name], axes.numel, is_wide, target, arguments)
 
 
-def _one_hots(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, ...]:
+def _one_hots(unit: Unit, micro: Micro, target: Target) -> Planned:
     source = micro.sources[0]
     indices, out = unit.operands[source], unit.result
     head = fuse_axes(indices.dims, [indices.strides])
@@ -186,16 +172,18 @@ def _one_hots(unit: Unit, micro: Micro, target: Target) -> tuple[KernelLaunch, .
         i64(bits_of(1, out.dtype)),
         i32(indices.dtype is long),
     )
-    return (_launch(_SPECS["one_hot", name], numel(dims), is_wide, target, arguments),)
+    return _planned(_SPECS["one_hot", name], numel(dims), is_wide, target, arguments)
 
 
-_MAKERS: Final = {
-    "concat": join_launches,
-    "stack": join_launches,
+_MAKERS: Final[dict[str, Maker]] = {
+    "concat": plan_join,
+    "stack": plan_join,
     "pad": _pads,
     "tril": _triangles,
     "triu": _triangles,
     "take": _gathers,
     "gather": _gathers,
     "one_hot": _one_hots,
+    "index_add": plan_scatter,
+    "scatter_add": plan_scatter,
 }

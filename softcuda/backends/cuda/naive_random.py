@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from softcuda.backends.cuda.planned import Maker, Planned, launch_in_row, step_by_table
 from softcuda.backends.cuda.walks import WALK_THREADS, blocks_for
 from softcuda.backends.host.random import below
-from softcuda.backends.launches import Argument, KernelLaunch, f32, f64, i64, read, write
-from softcuda.backends.steps import Step, Unit
+from softcuda.backends.launches import Argument, f32, f64, i64, read, write
+from softcuda.backends.steps import Micro, Step, Unit
 from softcuda.dtype import DType
 from softcuda.dtype import f64 as double
-from softcuda.errors import BackendError
 from softcuda.graph.params import Random, value_of
 from softcuda.graph.philox import philox_blocks
 from softcuda.graph.shapes import numel
@@ -37,39 +37,22 @@ def prepare_random(unit: Unit, target: Target) -> tuple[Step, ...]:
     Raises:
         BackendError: the unit is another op.
     """
-    micro = unit.chain[-1]
-    name, out = micro.op.name, unit.result
-    if name not in ("uniform", "normal"):
-        raise BackendError(
-            f"{name} is no random op that cuda_naive launches; allowed are uniform, normal"
-        )
-    spec = _SPECS[name, out.dtype.name]
-    launches: tuple[KernelLaunch, ...] = ()
+    return step_by_table("cuda_naive", unit, target, _MAKERS, "random op")
+
+
+def _planned(unit: Unit, micro: Micro, target: Target) -> Planned:
+    out, params, source = unit.result, micro.params, micro.sources[0]
     count = numel(out.dims)
-    if count:
-        params, source = micro.params, micro.sources[0]
-        numbers = _uniform(params, out.dtype) if name == "uniform" else _normal(params)
-        arguments = (
-            write(),
-            read(source),
-            i64(unit.operands[source].strides[0]),
-            i64(params.offset),
-            i64(count),
-            *numbers,
-        )
-        blocks = blocks_for(philox_blocks(count, out.dtype), WALK_THREADS, target)
-        launches = (KernelLaunch(spec, (blocks, 1, 1), arguments, (WALK_THREADS, 1, 1)),)
-    return (
-        Step(
-            "cuda_naive",
-            spec.id,
-            unit.operands,
-            (out,),
-            chain=unit.chain,
-            lines=unit.lines,
-            launches=launches,
-        ),
+    arguments = (
+        write(),
+        read(source),
+        i64(unit.operands[source].strides[0]),
+        i64(params.offset),
+        i64(count),
+        *(_uniform(params, out.dtype) if micro.op.name == "uniform" else _normal(params)),
     )
+    blocks = blocks_for(philox_blocks(count, out.dtype), WALK_THREADS, target)
+    return (launch_in_row(_SPECS[micro.op.name, out.dtype.name], blocks, arguments),), 0
 
 
 def _uniform(params: Random, dtype: DType) -> tuple[Argument, ...]:
@@ -87,3 +70,6 @@ def _uniform(params: Random, dtype: DType) -> tuple[Argument, ...]:
 def _normal(params: Random) -> tuple[Argument, ...]:
     """Return mean and deviation."""
     return f64(float(value_of(params.low))), f64(float(value_of(params.high)))
+
+
+_MAKERS: Final[dict[str, Maker]] = {"uniform": _planned, "normal": _planned}

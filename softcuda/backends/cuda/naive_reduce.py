@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from softcuda.backends.cuda.axes import fuse_axes
+from softcuda.backends.cuda.planned import launch_in_row, one_step
 from softcuda.backends.cuda.states import measure_of, pack_options
 from softcuda.backends.cuda.walks import DTYPE_CODES, WALK_THREADS, blocks_for, pack_walk
 from softcuda.backends.launches import (
     Argument,
-    KernelLaunch,
     f64,
     i32,
     i64,
@@ -157,21 +157,8 @@ def _layer_norm(unit: Unit, operand: DType, target: Target) -> tuple[Step, ...]:
 def _step(
     unit: Unit, spec: KernelSpec, work: int, arguments: tuple[Argument, ...], target: Target
 ) -> tuple[Step, ...]:
-    launches: tuple[KernelLaunch, ...] = ()
-    if numel(unit.result.dims):
-        grid = (blocks_for(work, WALK_THREADS, target), 1, 1)
-        launches = (KernelLaunch(spec, grid, arguments, (WALK_THREADS, 1, 1)),)
-    return (
-        Step(
-            _BACKEND_ID,
-            spec.id,
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            lines=unit.lines,
-            launches=launches,
-        ),
-    )
+    launch = launch_in_row(spec, blocks_for(work, WALK_THREADS, target), arguments)
+    return one_step(_BACKEND_ID, unit, lambda: ((launch,), 0))
 
 
 def _code(dtype: DType) -> Argument:

@@ -8,9 +8,11 @@ what they found, in an order that depends on nothing but the extents and the tar
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.emitter import reports
+from softcuda.backends.cuda.planned import Launches, aligned, one_step
+from softcuda.backends.cuda.reduce_plans import Plan, Varying, planned
 from softcuda.backends.cuda.reduce_problem import (
     Before,
     Problem,
@@ -20,12 +22,8 @@ from softcuda.backends.cuda.reduce_problem import (
 )
 from softcuda.backends.cuda.reduce_shapes import (
     REDUCE_THREADS,
-    Plan,
-    Varying,
+    parts_across,
     parts_spec,
-    parts_team,
-    plan_columns,
-    plan_rows,
     reduce_spec,
     reduce_tile,
 )
@@ -34,53 +32,33 @@ from softcuda.backends.cuda.states import pack_options
 from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, scratch, status
 from softcuda.backends.steps import Step, Unit
 from softcuda.graph.params import Dims
-from softcuda.graph.shapes import numel
 from softcuda.target import Target
 
-__all__ = ["reduce_steps"]
+__all__ = ["Reduction", "reduce_steps", "reduction_launches", "reduction_of"]
 
 _PARAMETER_BYTES: Final = 4096
 _RANKS: Final = (8, 4, 64)  # 4 leaves room for more operands
 _MAX_BLOCKS: Final = 2**30
-_ALIGNMENT: Final = 256
 
 
 def reduce_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of a unit whose anchor is a reduction."""
-    launches: tuple[KernelLaunch, ...] = ()
-    scratch_bytes = 0
-    if numel(unit.result.dims):
-        launches, scratch_bytes = _planned(unit, target)
-    return (
-        Step(
-            backend_id,
-            _shown(launches),
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            scratch_bytes=scratch_bytes,
-            lines=unit.lines,
-            launches=launches,
-        ),
-    )
+    return one_step(backend_id, unit, lambda: _unit_launches(unit, target), _shown)
 
 
-def _shown(launches: tuple[KernelLaunch, ...]) -> str:
+def _shown(launches: Launches) -> str:
     """Return the kernel that tables show: the one that reads the elements."""
-    for launch in launches:
-        if launch.spec.file == "reduce.cu":
-            return launch.spec.id
-    return "nothing"
+    return next(launch.spec.id for launch in launches if launch.spec.file.startswith("reduce"))
 
 
-def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]:
+def _unit_launches(unit: Unit, target: Target) -> tuple[Launches, int]:
     """Return the launches of a unit and its scratch [bytes].
 
     Where the strides are more than a kernel takes, the prologue, and then the epilogue, is a
     launch of its own.
     """
     before = Before(problem_of(unit), (), 0)
-    after: tuple[KernelLaunch, ...] = ()
+    after: Launches = ()
     made = _launched(before, target)
     if made is None:
         before = prepared_apart(unit, before.problem)
@@ -94,9 +72,22 @@ def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]
     return (*before.launches, *launches, *after), scratch_bytes
 
 
-def _launched(before: Before, target: Target) -> tuple[tuple[KernelLaunch, ...], int] | None:
+def _launched(before: Before, target: Target) -> tuple[Launches, int] | None:
     """Return the launches of a reduction; None where its strides are more than a kernel takes."""
-    problem = before.problem
+    found = reduction_of(before.problem, target)
+    return reduction_launches(found, found.plan, before.scratch_bytes)
+
+
+class Reduction(NamedTuple):
+    """A problem, its loops, and the plan that the rules choose for it."""
+
+    problem: Problem
+    loops: Loops
+    plan: Plan
+
+
+def reduction_of(problem: Problem, target: Target) -> Reduction:
+    """Return a problem with its loops, and how it is reduced."""
     measure = problem.measure
     sets = [problem.out, *problem.extras, *problem.sources]
     results = 1 + len(problem.extras)
@@ -107,21 +98,34 @@ def _launched(before: Before, target: Target) -> tuple[tuple[KernelLaunch, ...],
     varying = [k for k, source in enumerate(problem.sources) if any(source.strides)]
     tile = reduce_tile(measure, [source.dtype for source in problem.sources], len(varying))
     shape = Varying(tuple(results + k for k in varying))
-    if loops.is_rows:
-        plan = plan_rows(loops, measure, tile, shape, target)
-    else:
-        plan = plan_columns(loops, tile, shape, target)
-    parts = scratch(before.scratch_bytes) if plan.parts > 1 else i64(0)
+    return Reduction(problem, loops, planned(loops, measure, tile, shape, target))
+
+
+def reduction_launches(
+    found: Reduction, plan: Plan, scratch_bytes: int = 0
+) -> tuple[Launches, int] | None:
+    """Return the launches of a reduction and the scratch that is used then [bytes].
+
+    Args:
+        found: the reduction.
+        plan: how it is reduced.
+        scratch_bytes: used before.
+
+    Returns:
+        None where the strides are more than a kernel takes.
+    """
+    problem, loops = found.problem, found.loops
+    parts = scratch(scratch_bytes) if plan.parts > 1 else i64(0)
     main = _main_launch(problem, loops, plan, parts)
     if main is None:
         return None
     if plan.parts == 1:
-        return (main,), before.scratch_bytes
-    joined = _parts_launch(problem, loops, plan, parts, target)
+        return (main,), scratch_bytes
+    joined = _parts_launch(problem, loops, plan, parts)
     if joined is None:
         return None
-    used = plan.parts * loops.results * measure.nbytes
-    return (main, joined), before.scratch_bytes + -(-used // _ALIGNMENT) * _ALIGNMENT
+    used = plan.parts * loops.results * problem.measure.nbytes
+    return (main, joined), scratch_bytes + aligned(used)
 
 
 def _main_launch(
@@ -129,13 +133,20 @@ def _main_launch(
 ) -> KernelLaunch | None:
     """Return the launch that reads the elements."""
     measure = problem.measure
-    across, tiled = plan.team * plan.tile.width, loops
-    outputs = loops.outer_kept
-    if not loops.is_rows:
+    tiled, outputs = loops, loops.outer_kept
+    if plan.family == "reduce_columns":
+        across = plan.team * plan.tile.width
         tiles = -(-loops.inner.extent // across)
         steps = tuple(step * across for step in loops.inner.strides)
         tiled = replace(loops, kept=(*loops.kept, Axis(tiles, steps)))
         outputs *= tiles
+    elif plan.by_chunk:
+        step = plan.team * plan.tile.width
+        along = Axis(
+            -(-loops.inner.extent // step), tuple(step * one for one in loops.inner.strides)
+        )
+        rest = (loops.beside, *loops.rest) if loops.beside.extent > 1 else loops.rest
+        tiled = replace(loops, rest=rest, beside=along)
     shared = Shared(
         outputs,
         loops.results,
@@ -143,14 +154,14 @@ def _main_launch(
         plan.is_even,
         plan.is_beside_even,
         plan.split,
+        plan.each,
+        plan.by_chunk,
     )
-    each = 1
-    if loops.is_rows:
-        each = REDUCE_THREADS // plan.team * (plan.tile.loads if "short" in plan.family else 1)
-    blocks = min(-(-outputs // each), _MAX_BLOCKS)
+    blocks = min(-(-outputs // plan.outputs), _MAX_BLOCKS)
+    layers = -(-outputs // blocks) if plan.family == "reduce_columns" else 1
     told = _told(problem)
     pointers = [window.pointer for window in (*problem.sources, *problem.extras)]
-    places = [] if "short" in plan.family else [parts]
+    places = [] if plan.family == "reduce_short_rows" else [parts]
     for rank in _RANKS:
         if rank < len(tiled.kept) + len(tiled.rest):
             continue
@@ -160,13 +171,13 @@ def _main_launch(
             spec = reduce_spec(
                 measure, problem.prologue, problem.epilogue, plan.family, plan.tile, rank
             )
-            grid = (blocks, plan.parts, 1)
+            grid = (blocks, plan.parts, layers)
             return KernelLaunch(spec, grid, arguments, (REDUCE_THREADS, 1, 1))
     return None
 
 
 def _parts_launch(
-    problem: Problem, loops: Loops, plan: Plan, parts: Argument, target: Target
+    problem: Problem, loops: Loops, plan: Plan, parts: Argument
 ) -> KernelLaunch | None:
     """Return the launch that joins the parts of every result."""
     measure = problem.measure
@@ -179,9 +190,9 @@ def _parts_launch(
     joined = Loops(
         tuple(map(cut, loops.kept_axes)), (), Axis(1, none), Axis(plan.parts, none), True
     )
-    team = parts_team(plan.parts, loops.results, target)
-    shared = Shared(loops.results, loops.results, team.bit_length() - 1, False, False, 0)
-    blocks = min(-(-loops.results // (REDUCE_THREADS // team)), _MAX_BLOCKS)
+    across = parts_across(plan.parts, loops.results)
+    shared = Shared(loops.results, loops.results, across.bit_length() - 1, False, False, 0)
+    blocks = min(-(-loops.results // across), _MAX_BLOCKS)
     pointers = [window.pointer for window in problem.extras]
     for rank in _RANKS:
         if rank < len(joined.kept):

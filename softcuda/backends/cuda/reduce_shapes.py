@@ -1,85 +1,49 @@
-"""Which kernel reduces, by how many threads an output and in how many parts."""
+"""The kernels of reduce.cu and reduce_even.cu, and what a thread of them reads at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.emitter import Part, chain_digest, chain_header, chain_label, emit
-from softcuda.backends.cuda.spaces import (
-    SPLIT_BESIDE,
-    SPLIT_CHUNKS,
-    SPLIT_REST,
-    Axis,
-    Loops,
-)
 from softcuda.backends.cuda.states import Measure
 from softcuda.dtype import DType
 from softcuda.kernelspec import KernelSpec
-from softcuda.target import Target
 
 __all__ = [
     "MULTIPROCESSORS",
     "REDUCE_THREADS",
-    "ROWS",
-    "Plan",
     "ReduceTile",
-    "Varying",
+    "columns_tile",
+    "is_light",
+    "parts_across",
     "parts_spec",
-    "parts_team",
-    "plan_columns",
-    "plan_rows",
     "power_above",
     "reduce_spec",
     "reduce_tile",
+    "short_tile",
 ]
 
-REDUCE_THREADS: Final = 256
-VECTOR_BYTES: Final = 16
 MULTIPROCESSORS: Final = 132  # where the target does not say
-MAX_PARTS: Final = 1024
-ROWS: Final = 4  # of a team at once, in reduce_short_rows
-
-# States that are cheap to join: their short rows have a kernel of their own.
-_LIGHT: Final = ("Sum", "Extreme")
+REDUCE_THREADS: Final = 256
+_VECTOR_BYTES: Final = 16
+_FILES: Final = {"reduce_even_rows": "reduce_even.cu", "reduce_short_rows": "reduce_even.cu"}
 
 
 class ReduceTile(NamedTuple):
-    """Elements of a vector, vectors in flight of every operand, vectors measured at a time."""
+    """What a thread reads at once, and how many threads there are.
+
+    Attributes:
+        width: elements of a vector.
+        loads: vectors of every operand in flight; rows of a team in reduce_short_rows.
+        group: vectors measured at a time.
+        blocks: blocks that a multiprocessor holds; they bound the registers of a thread.
+    """
 
     width: int
     loads: int
     group: int
-
-
-class Varying(NamedTuple):
-    """The source sets that are not constant: their numbers among the stride sets."""
-
-    numbers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One variant and how its threads share the loops.
-
-    Attributes:
-        family: the kernel.
-        tile: what a thread reads.
-        team: threads an output; of reduce_columns, threads across.
-        parts: blocks that share the reduced axes.
-        split: which of these they share.
-        is_even: strides and extents are multiples of a vector.
-        is_beside_even: strides along `beside` are.
-    """
-
-    family: str
-    tile: ReduceTile
-    team: int
-    parts: int
-    split: int
-    is_even: bool
-    is_beside_even: bool
+    blocks: int
 
 
 def power_above(value: int) -> int:
@@ -92,8 +56,13 @@ def power_above(value: int) -> int:
     return 1 << max(value - 1, 0).bit_length()
 
 
+def is_light(measure: Measure) -> bool:
+    """Return whether states are cheap to join: short rows have a kernel for these."""
+    return measure.state.startswith(("Sum", "Extreme", "Norm"))
+
+
 def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> ReduceTile:
-    """Return what a thread reads at once: 64 bytes an operand, less of several operands.
+    """Return what a thread reads at once: 128 bytes of one operand, less of several operands.
 
     Args:
         measure: wide values and states take more registers an element.
@@ -101,92 +70,28 @@ def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> 
         varying: how many of them are more than one number.
     """
     if measure.state.startswith("Powers"):
-        return ReduceTile(1, 1, 1)
+        return ReduceTile(1, 1, 1, 2)
     widest = max(d.itemsize for d in dtypes)
     most = 4 if measure.is_placed or measure.value > 4 else 16
-    width = min(VECTOR_BYTES // widest, most)
-    held = 4 if measure.state == "LogSumExp<f64>" else 32
-    loads = max(min(4, held // width) // max(varying, 1), 1)
+    width = min(_VECTOR_BYTES // widest, most)
+    is_wide = is_light(measure) and len(dtypes) == 1
+    held = 4 if measure.state == "LogSumExp<f64>" else 64 if is_wide and measure.value > 1 else 32
+    loads = max(min(8, held // width) // max(varying, 1), 1)
     loads = 1 << (loads.bit_length() - 1)
-    return ReduceTile(width, loads, max(min(loads, 16 // width), 1))
+    is_lean = measure.is_placed or measure.state.startswith(("Sum", "Extreme"))
+    elements = 32 if is_lean and width <= 8 and len(dtypes) == 1 else 16
+    blocks = 3 if is_wide and width == 4 and measure.value >= 4 else 2
+    return ReduceTile(width, loads, max(min(loads, elements // width), 1), blocks)
 
 
-def plan_rows(
-    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, target: Target
-) -> Plan:
-    """Return how rows are reduced."""
-    even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
-    vectors = -(-loops.inner.extent // tile.width)
-    outputs = max(loops.results, 1)
-    lanes = target.multiprocessors or MULTIPROCESSORS
-    is_short = even and loops.outer_reduced == 1 and 1 <= vectors <= 32
-    light = measure.state.split("<")[0] in _LIGHT
-    if is_short and light and outputs * vectors >= lanes * 2048:
-        team = power_above(vectors)
-        short = ReduceTile(tile.width, ROWS, 1)
-        return Plan("reduce_short_rows", short, team, 1, SPLIT_REST, True, True)
-    team = min(8, power_above(vectors))
-    most = min(REDUCE_THREADS, power_above(-(-vectors // tile.loads)))
-    while team < most and outputs * team < lanes * 4096:
-        team *= 2
-    blocks = -(-outputs // (REDUCE_THREADS // team))
-    counts = {
-        SPLIT_REST: loops.outer_reduced // loops.beside.extent,
-        SPLIT_BESIDE: loops.beside.extent,
-        SPLIT_CHUNKS: -(-vectors // team),
-    }
-    parts, split = _parts(counts, blocks, tile.loads, lanes)
-    return Plan("reduce_rows", tile, team, parts, split, even, beside_even)
+def short_tile(tile: ReduceTile) -> ReduceTile:
+    """Return what a thread of reduce_short_rows reads at once: a vector of each of some rows."""
+    return tile._replace(loads=min(8, 64 // tile.width), group=1, blocks=3)
 
 
-def plan_columns(loops: Loops, tile: ReduceTile, shape: Varying, target: Target) -> Plan:
-    """Return how columns are reduced."""
-    even, beside_even = _evenness(loops, tile.width, shape, tile.width)
-    needed = min(REDUCE_THREADS, power_above(-(-loops.inner.extent // tile.width)))
-    across = min(32, needed)
-    while across < needed and REDUCE_THREADS // across * tile.loads > loops.outer_reduced:
-        across *= 2
-    lanes = target.multiprocessors or MULTIPROCESSORS
-    tiles = -(-loops.inner.extent // (across * tile.width)) * loops.outer_kept
-    counts = {
-        SPLIT_REST: loops.outer_reduced // loops.beside.extent,
-        SPLIT_BESIDE: loops.beside.extent,
-    }
-    down = REDUCE_THREADS // across
-    parts, split = _parts(counts, tiles, tile.loads * down, lanes)
-    return Plan("reduce_columns", tile, across, parts, split, even, beside_even)
-
-
-def _parts(counts: dict[int, int], blocks: int, each: int, lanes: int) -> tuple[int, int]:
-    """Return in how many parts blocks share the reduced axes, and which of them.
-
-    Args:
-        counts: iterations of each loop that can be shared.
-        blocks: blocks of one part.
-        each: iterations that keep a thread busy once.
-        lanes: multiprocessors.
-    """
-    split = max(counts, key=lambda loop: counts[loop])
-    if blocks >= 2 * lanes:
-        return 1, split
-    total = 1
-    for count in counts.values():
-        total *= count
-    wanted = -(-8 * lanes // blocks)
-    return max(min(wanted, total // (2 * each), counts[split], MAX_PARTS), 1), split
-
-
-def _evenness(loops: Loops, width: int, shape: Varying, extent: int) -> tuple[bool, bool]:
-    """Return whether all vectors are whole, and whether a step along `beside` keeps them so."""
-    inner = [loops.inner.strides[k] for k in shape.numbers]
-    dense = [k for k in shape.numbers if loops.inner.strides[k] == 1]
-
-    def is_kept(axes: Sequence[Axis]) -> bool:
-        return all(axis.strides[k] % width == 0 for axis in axes for k in dense)
-
-    beside = is_kept((loops.beside,))
-    even = bool(dense) and all(step in (0, 1) for step in inner) and extent % width == 0
-    return even and beside and is_kept(loops.kept) and is_kept(loops.rest), beside
+def columns_tile(tile: ReduceTile) -> ReduceTile:
+    """Return what a thread of reduce_columns reads at once: it has a state a column."""
+    return tile._replace(blocks=2)
 
 
 def reduce_spec(
@@ -197,13 +102,15 @@ def reduce_spec(
     tile: ReduceTile,
     rank: int = 8,
 ) -> KernelSpec:
-    """Return the kernel of a reduction in one of reduce.cu's variants."""
+    """Return the kernel of a reduction in one of the variants."""
     header = chain_header(
         emit(prologue.chain, prologue.dtypes, "Prologue"),
         emit(epilogue.chain, epilogue.dtypes, "Epilogue"),
     )
     read = [d.name for d in (*prologue.dtypes, *epilogue.dtypes[1:])]
-    numbers = [str(n) for n in (tile if family == "reduce_rows" else tile[:2])]
+    is_grouped = family in ("reduce_rows", "reduce_even_rows")
+    kept = tile if is_grouped else (tile.width, tile.loads, tile.blocks)
+    numbers = [str(n) for n in kept]
     arguments = (measure.state, "Prologue", "Epilogue", *numbers, str(rank), *read)
     ops = (*prologue.chain, *epilogue.chain)
     label = f"{chain_label(ops)}_{chain_digest(header)}_" if ops else ""
@@ -211,7 +118,7 @@ def reduce_spec(
     return KernelSpec(
         family,
         variant if rank == 8 else f"{variant}_rank{rank}",
-        "reduce.cu",
+        _FILES.get(family, "reduce.cu"),
         f"{family}<{', '.join(arguments)}>",
         dtypes=(epilogue.result.name, *read),
         threads=REDUCE_THREADS,
@@ -238,7 +145,12 @@ def parts_spec(measure: Measure, epilogue: Part, rank: int = 8) -> KernelSpec:
     )
 
 
-def parts_team(parts: int, results: int, target: Target) -> int:
-    """Return how many threads join the parts of one result."""
-    lanes = target.multiprocessors or MULTIPROCESSORS
-    return min(power_above(parts), 32 if results >= 8 * lanes else REDUCE_THREADS)
+def parts_across(parts: int, results: int) -> int:
+    """Return over how many results the threads of a block of reduce_parts lie.
+
+    The others share the parts of each of these.
+    """
+    across = 32
+    while across > 1 and (across >= 2 * results or REDUCE_THREADS // across * 4 < parts):
+        across //= 2
+    return across

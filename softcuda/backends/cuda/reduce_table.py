@@ -1,39 +1,39 @@
-"""The rows of cuda_reduce's table: kernels of reduce.cu without ops around the reduction.
+"""The rows of cuda_reduce's table: kernels without ops around the reduction.
 
-Every state and every dtype, by rows, by columns, and in parts. The kernels of the pairs that are
-left out differ from these in types alone; they are compiled when a graph needs them.
+Every state, and sums of every dtype, by rows, by columns, and in parts. The kernels of the pairs
+that are left out differ from these in types alone; they are compiled when a graph needs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from softcuda.backends.cuda.emitter import Part
 from softcuda.backends.cuda.reduce_shapes import (
-    ROWS,
     ReduceTile,
+    columns_tile,
     parts_spec,
     reduce_spec,
     reduce_tile,
+    short_tile,
 )
 from softcuda.backends.cuda.states import measure_of
 from softcuda.backends.steps import Operand
-from softcuda.dtype import DTYPES, DType, f16, f32, f64, i64
+from softcuda.dtype import DTYPES, DType, bf16, f16, f32, f64
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Moment, Norm, Reduce
 from softcuda.kernelspec import KernelSpec
 
 __all__ = ["REDUCE_KERNELS"]
 
-_ALL: Final = tuple(DTYPES.values())
-_FLOATS: Final = tuple(d for d in _ALL if d.is_float)
-_ROWS: Final = (
-    *((name, _ALL) for name in ("sum", "max", "argmax")),
-    ("prod", (f32, f64, i64)),
-    ("any", (f16, f32, i64)),
-    *((name, _FLOATS) for name in ("var", "logsumexp", "norm")),
-)
+_NAMES: Final = ("prod", "max", "argmax", "any", "var", "logsumexp", "norm", "powers")
+_TILES: Final[dict[str, Callable[[ReduceTile], ReduceTile]]] = {
+    "reduce_rows": lambda tile: tile,
+    "reduce_even_rows": lambda tile: tile,
+    "reduce_short_rows": short_tile,
+    "reduce_columns": columns_tile,
+}
 _PARAMS: Final[dict[str, Any]] = {
     "var": Moment((0,), False, "0"),
     "norm": Norm((0,), False, "2"),
@@ -53,22 +53,19 @@ def _specs(name: str, dtype: DType, *families: str) -> Iterator[KernelSpec]:
         if family == "reduce_parts":
             yield parts_spec(measure, epilogue)
             continue
-        short = family == "reduce_short_rows"
-        used = ReduceTile(tile.width, ROWS, 1) if short else tile
-        yield reduce_spec(measure, prologue, epilogue, family, used)
+        yield reduce_spec(measure, prologue, epilogue, family, _TILES[family](tile))
 
 
 def _table() -> Iterator[KernelSpec]:
-    for name, dtypes in _ROWS:
-        for dtype in dtypes:
-            yield from _specs(name, dtype, "reduce_rows")
-    for name in ("sum", "prod", "max", "argmax", "any", "var", "logsumexp", "norm", "powers"):
-        yield from _specs(name, f32, "reduce_columns", "reduce_parts")
-    for dtype in _ALL:
-        yield from _specs("sum", dtype, "reduce_short_rows")
-        if dtype is not f32:
-            yield from _specs("sum", dtype, "reduce_columns")
-    yield from _specs("powers", f32, "reduce_rows")
+    for dtype in DTYPES.values():
+        yield from _specs("sum", dtype, "reduce_even_rows", "reduce_columns")
+    for name in _NAMES:
+        yield from _specs(name, f32, "reduce_even_rows", "reduce_columns", "reduce_parts")
+    yield from _specs("sum", f32, "reduce_parts")
+    for dtype in (f16, bf16, f32, f64):
+        yield from _specs("sum", dtype, "reduce_rows", "reduce_short_rows")
+    for name in ("argmax", "var"):
+        yield from _specs(name, f32, "reduce_rows")
     yield from _specs("max", f32, "reduce_short_rows")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes
+from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
 from softcuda.backends.cuda.reduce_shapes import MULTIPROCESSORS, REDUCE_THREADS, power_above
 from softcuda.backends.cuda.row_spaces import axis_rows, pack_rows
 from softcuda.backends.cuda.walks import DTYPE_CODES
@@ -19,18 +20,97 @@ from softcuda.backends.launches import (
 )
 from softcuda.backends.launches import write as write_output
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import DTYPES, DType, bf16, f32
 from softcuda.graph.params import value_of
-from softcuda.graph.shapes import contiguous_strides, numel
+from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["ROW_KERNELS", "row_steps"]
+__all__ = [
+    "ROW_KERNELS",
+    "HeldTile",
+    "RowPlan",
+    "Rows",
+    "held_spec",
+    "held_tiles",
+    "plan_row",
+    "row_launch",
+    "row_steps",
+    "rows_of",
+]
 
-_MAX_BLOCKS: Final = 2**30
+_MAX_BLOCKS: Final = 2**31 - 1
 _VECTOR_BYTES: Final = 16
 _LONGEST: Final = 32  # columns that threads of a block lie across
 _FLOATS: Final = tuple(d for d in DTYPES.values() if d.is_float)
+
+
+class HeldTile(NamedTuple):
+    """How a block holds rows in its registers.
+
+    Attributes:
+        vectors: of 16 bytes, of a thread.
+        threads: of a block.
+        blocks: that a multiprocessor holds; they bound the registers of a thread.
+    """
+
+    vectors: int
+    threads: int
+    blocks: int
+
+
+# By dtype, for the shortest rows first: 16 elements of a thread in registers, then 32 (f64: half as
+# many). f16 takes more registers than bf16: its vectors are converted in pairs.
+_TILES: Final = {
+    "softmax": {
+        "f16": (HeldTile(2, 256, 5), HeldTile(4, 256, 3), HeldTile(2, 1024, 1)),
+        "bf16": (HeldTile(2, 256, 6), HeldTile(4, 256, 4), HeldTile(4, 1024, 1)),
+        "f32": (HeldTile(4, 256, 5), HeldTile(8, 256, 3), HeldTile(4, 1024, 1)),
+        "f64": (HeldTile(4, 256, 3), HeldTile(8, 256, 2), HeldTile(4, 1024, 1)),
+    },
+    "layer_norm": {
+        "f16": (HeldTile(2, 256, 6), HeldTile(4, 256, 2), HeldTile(2, 1024, 1)),
+        "bf16": (HeldTile(2, 256, 6), HeldTile(4, 256, 4), HeldTile(4, 1024, 1)),
+        "f32": (HeldTile(4, 256, 5), HeldTile(8, 256, 3), HeldTile(4, 1024, 1)),
+        "f64": (HeldTile(4, 256, 4), HeldTile(8, 256, 2), HeldTile(4, 1024, 1)),
+    },
+}
+
+
+class RowPlan(NamedTuple):
+    """How rows are computed: in registers where `tile` is not None, by `team` threads each."""
+
+    tile: HeldTile | None
+    team: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return REDUCE_THREADS if self.tile is None else self.tile.threads
+
+
+def held_tiles(family: str, dtype: DType) -> tuple[HeldTile, ...]:
+    """Return the tiles of "softmax" or "layer_norm" of a dtype, that of the shortest rows first."""
+    return _TILES[family][dtype.name]
+
+
+def held_spec(family: str, dtype: DType, tile: HeldTile) -> KernelSpec:
+    """Return the kernel that holds rows in registers.
+
+    Args:
+        family: "softmax" or "layer_norm".
+        dtype: of elements and results.
+        tile: how it holds them.
+    """
+    name, numbers = dtype.name, [str(n) for n in tile]
+    return KernelSpec(
+        f"{family}_held",
+        f"{name}_{'x'.join(numbers)}",
+        f"{family}.cu",
+        f"{family}_held<{name}, {', '.join(numbers)}>",
+        (name, name),
+        tile.threads,
+    )
 
 
 def _spec(family: str, dtype: DType) -> KernelSpec:
@@ -39,58 +119,126 @@ def _spec(family: str, dtype: DType) -> KernelSpec:
     return KernelSpec(family, name, file, f"{family}<{name}>", (name, name), REDUCE_THREADS)
 
 
-ROW_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(
-    _spec(family, dtype)
-    for family in ("softmax_rows", "softmax_columns", "layer_norm")
-    for dtype in _FLOATS
+# All tiles of f32 and bf16; of the other floats those of shorter rows.
+ROW_KERNELS: Final[tuple[KernelSpec, ...]] = (
+    *(
+        held_spec(family, dtype, tile)
+        for family in _TILES
+        for dtype in _FLOATS
+        for tile in held_tiles(family, dtype)[: 3 if dtype in (f32, bf16) else 2]
+    ),
+    *(
+        _spec(family, dtype)
+        for family in ("softmax_rows", "softmax_columns", "layer_norm")
+        for dtype in _FLOATS
+    ),
 )
 
 
 def row_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of a softmax, a log_softmax or a layer_norm."""
-    launches: tuple[KernelLaunch, ...] = ()
-    if numel(unit.result.dims):
-        is_norm = unit.chain[-1].op.name == "layer_norm"
-        launches = (_layer_norm(unit, target) if is_norm else _softmax(unit, target),)
-    return (
-        Step(
-            backend_id,
-            launches[0].spec.id if launches else "nothing",
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            lines=unit.lines,
-            launches=launches,
-        ),
+
+    def planned() -> tuple[Launches, int]:
+        rows = rows_of(unit)
+        return (row_launch(rows, plan_row(rows, target)),), 0
+
+    return one_step(backend_id, unit, planned)
+
+
+class Rows(NamedTuple):
+    """A softmax, a log_softmax or a layer_norm as its kernels see it.
+
+    Attributes:
+        family: "softmax" or "layer_norm".
+        dtype: of the result.
+        outer: the axes that number rows, with the strides of every set.
+        inner: the axes along a row, likewise.
+        is_own: all operands are of that dtype and dense along a row.
+        is_columns: neighbouring rows lie closer than the elements of a row do.
+        pointers: what is read.
+        codes: of the dtypes of what is read.
+        options: what follows them: whether the logarithm is taken; eps.
+    """
+
+    family: str
+    dtype: DType
+    outer: Axes
+    inner: Axes
+    is_own: bool
+    is_columns: bool
+    pointers: tuple[Argument, ...]
+    codes: tuple[Argument, ...]
+    options: tuple[Argument, ...]
+
+    @property
+    def is_even(self) -> bool:
+        """Whether rows are vectors from their first element to their last."""
+        width = _VECTOR_BYTES // self.dtype.itemsize
+        steps = [step for strides in self.outer.strides for step in strides]
+        return self.is_own and all(n % width == 0 for n in (self.inner.numel, *steps))
+
+
+def rows_of(unit: Unit) -> Rows:
+    """Return the rows of a unit of one composite."""
+    return (_layer_norm if unit.chain[-1].op.name == "layer_norm" else _softmax)(unit)
+
+
+def plan_row(rows: Rows, target: Target) -> RowPlan:
+    """Return how rows are computed."""
+    if rows.is_columns:
+        return RowPlan(None, min(_LONGEST, power_above(rows.outer.dims[-1])))
+    count, length = rows.outer.numel, rows.inner.numel
+    lanes = target.multiprocessors or MULTIPROCESSORS
+    width = _VECTOR_BYTES // rows.dtype.itemsize
+    vectors = -(-length // width)
+    for tile in held_tiles(rows.family, rows.dtype) if rows.is_own else ():
+        team = power_above(-(-vectors // tile.vectors))
+        if team <= tile.threads:
+            return RowPlan(tile, team)
+    team = min(8, power_above(length))
+    while team < min(REDUCE_THREADS, power_above(-(-length // 4))) and (
+        team < length // 64 or count * team < lanes * 1024
+    ):
+        team *= 2
+    return RowPlan(None, team)
+
+
+def row_launch(rows: Rows, plan: RowPlan) -> KernelLaunch:
+    """Return the launch that computes rows by a plan."""
+    even = plan.tile is not None and rows.is_even
+    space = packed(pack_rows(rows.outer, rows.inner, plan.team.bit_length() - 1, even))
+    out, pointers, codes = write_output(), rows.pointers, rows.codes
+    if plan.tile is not None:
+        spec = held_spec(rows.family, rows.dtype, plan.tile)
+        codes = ()
+    elif rows.family == "layer_norm":
+        spec = _spec("layer_norm", rows.dtype)
+    else:
+        spec = _spec("softmax_columns" if rows.is_columns else "softmax_rows", rows.dtype)
+    each = plan.team if rows.is_columns else plan.threads // plan.team
+    blocks = min(-(-rows.outer.numel // each), _MAX_BLOCKS)
+    return launch_in_row(spec, blocks, (out, *pointers, *codes, *rows.options, space))
+
+
+def _softmax(unit: Unit) -> Rows:
+    micro = unit.chain[-1]
+    source = unit.operands[micro.sources[0]]
+    dims, axis = source.dims, micro.params.axis
+    rows = axis_rows(dims, axis, [contiguous_strides(dims), source.strides], 1)
+    return Rows(
+        "softmax",
+        micro.dtype,
+        rows.outer,
+        Axes((dims[axis],), tuple((step,) for step in rows.steps)),
+        source.dtype is micro.dtype and rows.steps == (1, 1),
+        rows.is_columns(1),
+        (read(micro.sources[0]),),
+        (i32(DTYPE_CODES[source.dtype]),),
+        (i32(micro.op.name == "log_softmax"),),
     )
 
 
-def _softmax(unit: Unit, target: Target) -> KernelLaunch:
-    micro = unit.chain[-1]
-    source = unit.operands[micro.sources[0]]
-    dims, dtype = source.dims, micro.dtype
-    rows = axis_rows(dims, micro.params.axis, [contiguous_strides(dims), source.strides], 1)
-    length = dims[micro.params.axis]
-    outer = rows.outer
-    inner = Axes((length,), tuple((step,) for step in rows.steps))
-    is_log = i32(micro.op.name == "log_softmax")
-    out, pointer = write_output(), read(micro.sources[0])
-    code = i32(DTYPE_CODES[source.dtype])
-    if rows.is_columns(1):
-        across = min(_LONGEST, power_above(outer.dims[-1]))
-        space = packed(pack_rows(outer, inner, across.bit_length() - 1, False))
-        spec = _spec("softmax_columns", dtype)
-        return _launched(spec, outer.numel, across, (out, pointer, code, is_log, space))
-    even = rows.steps == (1, 1) and _is_even(outer, length, dtype)
-    team = _team(outer.numel, length, even and source.dtype is dtype, dtype, target)
-    space = packed(pack_rows(outer, inner, team.bit_length() - 1, even))
-    own = i32(source.dtype is dtype)
-    spec = _spec("softmax_rows", dtype)
-    arguments = (out, pointer, code, is_log, own, space)
-    return _launched(spec, outer.numel, REDUCE_THREADS // team, arguments)
-
-
-def _layer_norm(unit: Unit, target: Target) -> KernelLaunch:
+def _layer_norm(unit: Unit) -> Rows:
     micro = unit.chain[-1]
     params, dtype = micro.params, micro.dtype
     numbers = list(micro.sources)
@@ -122,33 +270,7 @@ def _layer_norm(unit: Unit, target: Target) -> KernelLaunch:
     outer = Axes(rows.dims, (rows.strides[0], none, none))
     needed = [0, *(k + 1 for k, number in enumerate(factors) if number is not None)]
     own = own and inner.rank == 1 and all(inner.strides[k] == (1,) for k in needed)
-    even = own and _is_even(outer, inner.numel, dtype)
-    team = _team(outer.numel, inner.numel, even, dtype, target)
-    space = packed(pack_rows(outer, inner, team.bit_length() - 1, even))
     eps = f64(float(value_of(params.eps)))
-    arguments = (write_output(), *pointers, *codes, i32(own), eps, space)
-    return _launched(_spec("layer_norm", dtype), outer.numel, REDUCE_THREADS // team, arguments)
-
-
-def _is_even(outer: Axes, length: int, dtype: DType) -> bool:
-    """Return whether rows of stride 1 are vectors from their first element to their last."""
-    width = _VECTOR_BYTES // dtype.itemsize
-    return length % width == 0 and all(step % width == 0 for s in outer.strides for step in s)
-
-
-def _team(rows: int, length: int, is_held: bool, dtype: DType, target: Target) -> int:
-    """Return how many threads take a row: enough to hold it, more where rows are few."""
-    width = _VECTOR_BYTES // dtype.itemsize if is_held else 1
-    vectors = -(-length // width)
-    team = max(min(power_above(-(-vectors // 4)), REDUCE_THREADS), min(8, power_above(vectors)))
-    lanes = target.multiprocessors or MULTIPROCESSORS
-    while team < min(REDUCE_THREADS, power_above(vectors)) and rows * team < lanes * 1024:
-        team *= 2
-    return team
-
-
-def _launched(
-    spec: KernelSpec, rows: int, each: int, arguments: tuple[Argument, ...]
-) -> KernelLaunch:
-    blocks = min(-(-rows // each), _MAX_BLOCKS)
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (REDUCE_THREADS, 1, 1))
+    return Rows(
+        "layer_norm", dtype, outer, inner, own, False, tuple(pointers), tuple(codes), (eps,)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes
+from softcuda.backends.cuda.planned import one_step
 from softcuda.backends.cuda.reduce_shapes import MULTIPROCESSORS, REDUCE_THREADS
 from softcuda.backends.cuda.row_spaces import axis_rows, pack_rows
 from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, read, scratch
@@ -12,7 +13,7 @@ from softcuda.backends.launches import write as write_output
 from softcuda.backends.steps import Step, Unit
 from softcuda.dtype import DTYPES, DType
 from softcuda.dtype import i64 as i64_dtype
-from softcuda.graph.shapes import contiguous_strides, numel
+from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
@@ -20,7 +21,7 @@ __all__ = ["SCAN_KERNELS", "scan_steps"]
 
 _MAX_BLOCKS: Final = 2**30
 _MAX_TILES: Final = 1024
-_BLOCK_TILE: Final = 1024  # elements that a block of scan_rows takes at a time
+_VECTORS: Final = 4  # of a thread of scan_rows at a time
 _ALIGNMENT: Final = 256
 
 
@@ -49,22 +50,7 @@ SCAN_KERNELS: Final[tuple[KernelSpec, ...]] = (
 
 def scan_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of a running sum."""
-    launches: tuple[KernelLaunch, ...] = ()
-    scratch_bytes = 0
-    if numel(unit.result.dims):
-        launches, scratch_bytes = _planned(unit, target)
-    return (
-        Step(
-            backend_id,
-            launches[-1].spec.id if launches else "nothing",
-            unit.operands,
-            (unit.result,),
-            chain=unit.chain,
-            scratch_bytes=scratch_bytes,
-            lines=unit.lines,
-            launches=launches,
-        ),
-    )
+    return one_step(backend_id, unit, lambda: _planned(unit, target))
 
 
 def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]:
@@ -75,7 +61,10 @@ def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]
     length = dims[micro.params.axis]
     rows = axis_rows(dims, micro.params.axis, [contiguous_strides(dims), source.strides], 1)
     inner = Axes((length,), tuple((step,) for step in rows.steps))
-    space = packed(pack_rows(rows.outer, inner, 0, False))
+    width = 2 if source.dtype.itemsize == 8 else 4
+    steps = [step for strides in rows.outer.strides for step in strides]
+    even = rows.steps == (1, 1) and all(n % width == 0 for n in (length, *steps))
+    space = packed(pack_rows(rows.outer, inner, 0, even))
     count = rows.outer.numel
     lanes = target.multiprocessors or MULTIPROCESSORS
     if rows.is_columns(1):
@@ -83,7 +72,8 @@ def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]
         tiles, each = _tiles(lanes * REDUCE_THREADS * 4, count, length, 32), 1
     else:
         spec, blocks = _spec("scan_rows", source.dtype), count
-        tiles, each = _tiles(lanes * 4, count, length, 4 * _BLOCK_TILE), _BLOCK_TILE
+        each = REDUCE_THREADS * width * _VECTORS
+        tiles = _tiles(lanes * 2, count, length, 2 * each)
     tile_length = -(-length // (tiles * each)) * each
     tiles = -(-length // tile_length)
     grid = (min(blocks, _MAX_BLOCKS), tiles, 1)

@@ -84,6 +84,8 @@ class Shared(NamedTuple):
     is_even: bool
     is_beside_even: bool
     split: int
+    each: int = 0
+    by_chunk: bool = False
 
 
 def loops_of(dims: Dims, reduced: Sequence[int], results: int, strides: Sequence[Dims]) -> Loops:
@@ -146,12 +148,13 @@ def pack_space(options: bytes, loops: Loops, shared: Shared, rank: int) -> bytes
     spare = rank - len(axes)
     counts = (
         *(shared.outputs, shared.results, loops.inner.extent, loops.beside.extent),
-        numel(tuple(axis.extent for axis in loops.rest)),
+        *(numel(tuple(axis.extent for axis in loops.rest)), shared.each),
     )
     flags = (
-        *(len(loops.kept), shared.team_log, shared.is_even, shared.is_beside_even, shared.split),
+        *(len(loops.kept), shared.team_log, shared.is_even, shared.is_beside_even),
+        *(shared.split, shared.by_chunk, len(loops.rest)),
     )
-    parts = [options, struct.pack("<5q5i4x", *counts, *flags)]
+    parts = [options, struct.pack("<6q7i4x", *counts, *flags)]
     parts += [pack_divisor64(axis.extent) for axis in axes]
     parts.append(pack_divisor64(1) * spare)
     for number in range(len(loops.inner.strides)):

@@ -104,5 +104,7 @@ def _norm(dtype: DType, order: float, count: int) -> Measure:
         return replace(_extreme("max" if order > 0 else "min", typed), of_sizes=True)
     if order in (0, 1, 2) or not count:  # the norm of nothing is 0
         flags = _NONZERO if order == 0 else _SQUARED | _ROOT if order == 2 else 0
-        return Measure("Norm<f64>", 16, 8, flags=flags)
+        typed = compute_dtype(dtype) if dtype.is_float else f64
+        nbytes = 16 if typed is f64 else 8
+        return Measure(f"Norm<{typed}>", nbytes, typed.itemsize, flags=flags)
     return Measure("Powers<f64>", 8, 8, order=order)

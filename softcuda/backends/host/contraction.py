@@ -15,43 +15,15 @@ from typing import Any
 import numpy as np
 
 from softcuda.backends.steps import Operand
+from softcuda.contraction.axes import Axes
 from softcuda.contraction.classes import Classes, classify
 from softcuda.graph.params import Contraction, Dims
-from softcuda.graph.shapes import contiguous_strides, reshape_strides
+from softcuda.graph.shapes import reshape_strides
 
-__all__ = ["Axes", "Pair", "Views", "direct_views", "pair_of", "with_axes"]
+__all__ = ["Pair", "Views", "direct_views", "pair_of", "with_axes"]
 
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Axes:
-    """The axes of an operand that count: one label, extent and stride [elements] each."""
-
-    labels: Labels
-    dims: Dims
-    strides: Dims
-
-    @property
-    def numel(self) -> int:
-        """Elements."""
-        return math.prod(self.dims)
-
-    def over(self, order: Sequence[int]) -> Axes:
-        """Return the axes of these labels in this order; an absent label has stride 0, extent 1."""
-        place = {label: axis for axis, label in enumerate(self.labels)}
-        return Axes(
-            tuple(order),
-            tuple(self.dims[place[x]] if x in place else 1 for x in order),
-            tuple(self.strides[place[x]] if x in place else 0 for x in order),
-        )
-
-    def without(self, labels: Sequence[int]) -> Axes:
-        """Return dense row-major axes without some labels: those of a sum over them."""
-        kept = [axis for axis, label in enumerate(self.labels) if label not in labels]
-        dims = tuple(self.dims[axis] for axis in kept)
-        return Axes(tuple(self.labels[axis] for axis in kept), dims, contiguous_strides(dims))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +52,10 @@ class Pair:
         """Return the product of the extents of labels."""
         return math.prod(self.dims(labels))
 
+    def turned(self) -> Pair:
+        """Return the contraction with its operands in each other's place."""
+        return _pair(self.b, self.a, self.out)
+
     def summed(self) -> Pair:
         """Return the contraction that is left when private labels are summed, dense then."""
         c = self.classes
@@ -88,22 +64,12 @@ class Pair:
         return _pair(a, b, self.out)
 
 
-def _axes_of(dims: Dims, strides: Dims, labels: Labels) -> Axes:
-    """Return the axes of an operand without those of extent 1."""
-    kept = [axis for axis, extent in enumerate(dims) if extent != 1]
-    return Axes(
-        tuple(labels[axis] for axis in kept),
-        tuple(dims[axis] for axis in kept),
-        tuple(strides[axis] for axis in kept),
-    )
-
-
 def pair_of(a: Operand, b: Operand, out: Operand, params: Contraction) -> Pair:
     """Return the contraction of two operands, extent-1 axes dropped, labels classified."""
     return _pair(
-        _axes_of(a.dims, a.strides, params.a),
-        _axes_of(b.dims, b.strides, params.b),
-        _axes_of(out.dims, out.strides, params.out),
+        Axes.counting(params.a, a.dims, a.strides),
+        Axes.counting(params.b, b.dims, b.strides),
+        Axes.counting(params.out, out.dims, out.strides),
     )
 
 

@@ -14,16 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from softcuda.backends.host.activations import ACTIVATIONS
+from softcuda.backends.reports import power_error
 from softcuda.dtype import DType
-from softcuda.errors import IntegerPowerError
 
 __all__ = ["ELEMENTWISE", "function_for"]
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
-
-# Below these exp(-x) overflows: the largest x with exp(x) finite, rounded towards zero.
-_EXP_LIMIT: Final[dict[int, float]] = {4: 88.0, 8: 709.0}
 
 
 def _copy(x: Array, out: Array) -> None:
@@ -127,68 +125,9 @@ def _rsqrt(x: Array, out: Array) -> None:
     np.divide(1, out, out)
 
 
-def _small(x: Array) -> bool:
-    """Return whether an element (or a NaN) lies where exp(-x) may overflow."""
-    return x.size > 0 and not x.min() >= -_EXP_LIMIT[x.dtype.itemsize]
-
-
-def _sigmoid(x: Array, out: Array) -> None:
-    # 1 / (1 + exp(-x)); where exp(-x) overflows the value is exp(x) to the last bit.
-    tail = _small(x)
-    far = np.less(x, -_EXP_LIMIT[x.dtype.itemsize]) if tail else None
-    values = np.exp(x) if tail else None
-    np.negative(x, out)
-    np.exp(out, out)
-    np.add(out, 1, out)
-    np.divide(1, out, out)
-    if far is not None and values is not None:
-        np.copyto(out, values, where=far)
-
-
-def _silu(x: Array, out: Array) -> None:
-    # x / (1 + exp(-x)); where exp(-x) overflows it is x * exp(x / 2)^2 to the last bits.
-    far = values = None
-    if _small(x):
-        far = np.less(x, -_EXP_LIMIT[x.dtype.itemsize])
-        root = np.exp(np.multiply(x, 0.5))
-        values = root * x * root
-    scale = np.negative(x, np.empty(x.shape, x.dtype))
-    np.exp(scale, scale)
-    np.add(scale, 1, scale)
-    np.divide(x, scale, out)
-    if far is not None and values is not None:
-        np.copyto(out, values, where=far)
-
-
-def _softplus(x: Array, out: Array) -> None:
-    # log(exp(x) + exp(0)) = max(x, 0) + log1p(exp(-|x|)), as logaddexp but on whole blocks.
-    rest = np.absolute(x, np.empty(x.shape, x.dtype))
-    np.negative(rest, rest)
-    np.exp(rest, rest)
-    np.log1p(rest, rest)
-    np.maximum(x, 0, out=out)
-    np.add(out, rest, out)
-
-
-def _erf(x: Array, out: Array) -> None:
-    from scipy.special import erf  # noqa: PLC0415 - scipy is loaded when first needed
-
-    erf(x, out)
-
-
-def _gelu(x: Array, out: Array) -> None:
-    # x * Phi(x), Phi the normal distribution function.
-    from scipy.special import ndtr  # noqa: PLC0415 - scipy is loaded when first needed
-
-    np.multiply(x, ndtr(x), out)
-
-
 def _pow(a: Array, b: Array, out: Array) -> None:
     if out.dtype.kind != "f" and b.size and int(b.min()) < 0:
-        raise IntegerPowerError(
-            f"pow: an integer is raised to the power {int(b.min())}; allowed are exponents >= 0; "
-            "cast the base to a float first"
-        )
+        raise power_error(int(b.min()))
     np.power(a, b, out)
 
 
@@ -205,11 +144,7 @@ _WRAPPED: Final[dict[str, Function]] = {
     "isfinite": _for_floats(np.isfinite, _all_true),
     "relu": _relu,
     "rsqrt": _rsqrt,
-    "sigmoid": _sigmoid,
-    "silu": _silu,
-    "softplus": _softplus,
-    "erf": _erf,
-    "gelu": _gelu,
+    **ACTIVATIONS,
     "maximum": _maximum,
     "minimum": _minimum,
     "clip": _clip,
@@ -237,6 +172,9 @@ _UFUNCS: Final[dict[str, Function]] = {
     "sinh": np.sinh,
     "cosh": np.cosh,
     "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
     "reciprocal": np.reciprocal,
     "add": np.add,
     "sub": np.subtract,

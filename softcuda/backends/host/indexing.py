@@ -10,15 +10,15 @@ import numpy as np
 from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.pieces import BLOCK, Box, boxes
 from softcuda.backends.host.tiles import part_of
-from softcuda.errors import IndexOutOfRange
+from softcuda.backends.reports import index_error
 from softcuda.graph.params import Gather, OneHot
 
-__all__ = ["gather_into", "one_hot_into", "take_into"]
+__all__ = ["check_indices", "gather_into", "one_hot_into", "take_into"]
 
 Array = np.ndarray[Any, Any]
 
 
-def _check(what: str, indices: Array, extent: int, params: Gather) -> None:
+def check_indices(what: str, indices: Array, extent: int, params: Gather) -> None:
     """Refuse an index outside -extent to extent - 1.
 
     Raises:
@@ -29,17 +29,7 @@ def _check(what: str, indices: Array, extent: int, params: Gather) -> None:
     low, high = int(indices.min()), int(indices.max())
     if low < -extent or high >= extent:
         bad = low if low < -extent else high
-        if params.caller == "cross_entropy":  # which moves negative labels below -extent
-            label = bad + extent if bad < 0 else bad
-            raise IndexOutOfRange(
-                f"cross_entropy: label {label} of {extent} classes along axis {params.axis}; "
-                f"allowed are 0 to {extent - 1}"
-            )
-        raise IndexOutOfRange(
-            f"{params.caller or what}: index {bad} is outside axis {params.axis} of extent "
-            f"{extent}; allowed are "
-            f"{-extent} to {extent - 1}"
-        )
+        raise index_error(params.caller or what, bad, params.axis, extent)
 
 
 def take_into(data: Array, indices: Array, out: Array, params: Gather) -> None:
@@ -49,7 +39,7 @@ def take_into(data: Array, indices: Array, out: Array, params: Gather) -> None:
         IndexOutOfRange: an index is outside the axis.
     """
     axis = params.axis
-    _check("take", indices, data.shape[axis], params)
+    check_indices("take", indices, data.shape[axis], params)
     if not out.size:
         return
     if axis == 0 and data.flags.c_contiguous and out.flags.c_contiguous:
@@ -78,7 +68,7 @@ def gather_into(data: Array, indices: Array, out: Array, params: Gather) -> None
         IndexOutOfRange: an index is outside the axis.
     """
     axis = params.axis
-    _check("gather", indices, data.shape[axis], params)
+    check_indices("gather", indices, data.shape[axis], params)
     for box in boxes(out.shape):
         out[box] = _gathered(data, part_of(indices, box), box, axis)
 

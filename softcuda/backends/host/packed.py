@@ -1,38 +1,38 @@
 """Contractions in tiles: boxes of the operands are packed into scratch matrices, multiplied there.
 
-C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]; each of b, m, n, k stands for any number of labels.
+C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]; each of b, m, n, k stands for any number of labels. A
+box has the whole extent of the labels that run fastest in a, b and out, if it can: what it reads
+and writes then are runs of neighbours, and the rest of a permutation happens in the cache.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from softcuda.backends.host.contraction import Axes, Pair
+from softcuda.backends.host.contraction import Pair
 from softcuda.backends.host.conversion import convert
-from softcuda.backends.host.pieces import Box, boxes
+from softcuda.backends.host.pieces import Box
 from softcuda.backends.host.tiles import part_of
+from softcuda.backends.host.tiling import TileLimits, Tiling, tiling_of, unit_label
+from softcuda.backends.host.workers import SHARED
 from softcuda.dtype import DType
 from softcuda.graph.params import Dims
+from softcuda.knobs import thread_count
 
-__all__ = ["PackedProduct", "TileLimits", "packed_bytes"]
+__all__ = ["PackedProduct", "packed_bytes", "turned"]
 
 Array = np.ndarray[Any, Any]
 Multiply = Callable[[Array, Array, Array], Any]
+Labels = tuple[int, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class TileLimits:
-    """The most elements of a tile's m, n and k, and of a whole tile."""
-
-    m: int
-    n: int
-    k: int
-    tile: int
+# Elements from which a copy is shared by all threads.
+_SHARED_ELEMS: Final = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +43,29 @@ class _Sizes:
     b: int
     out: int
     partial: int
-    batch: int
 
     @property
     def total(self) -> int:
         return self.a + self.b + self.out + self.partial
 
 
-def _sizes(pair: Pair, limits: TileLimits) -> _Sizes:
-    c = pair.classes
-    m = min(max(pair.count(c.m), 1), limits.m)
-    n = min(max(pair.count(c.n), 1), limits.n)
-    whole = max(pair.count(c.k), 1)
-    k = min(whole, limits.k)
-    most = max(m * k, k * n, m * n)
-    batch = max(min(pair.count(c.batch), limits.tile // most), 1)
-    partial = batch * m * n if whole > k else 0
-    return _Sizes(batch * m * k, batch * k * n, batch * m * n, partial, batch)
+def _sizes(pair: Pair, tiling: Tiling) -> _Sizes:
+    a, b, out = (tiling.count(order) for order in tiling.orders)
+    is_cut = any(tiling.chunks[label] < pair.extents[label] for label in pair.classes.k)
+    return _Sizes(a, b, out, out if is_cut else 0)
+
+
+def turned(pair: Pair) -> Pair:
+    """Return the contraction with a and b in each other's place, if that lays out like the result.
+
+    The label that runs fastest in the result is then one of n: tiles are written in its runs.
+    """
+    return pair.turned() if unit_label(pair.out) in pair.classes.m else pair
 
 
 def packed_bytes(pair: Pair, limits: TileLimits, itemsize: int) -> int:
     """Return the scratch [bytes] that the tiles of a contraction take."""
-    return _sizes(pair, limits).total * itemsize
+    return _sizes(pair, tiling_of(pair, limits)).total * itemsize
 
 
 class PackedProduct:
@@ -87,20 +88,27 @@ class PackedProduct:
         *,
         by_columns: bool,
     ) -> None:
-        self._limits = limits
         self._multiply = multiply
         self._common = common
         c = pair.classes
-        self._sizes = _sizes(pair, limits)
-        self._dims = [pair.dims(group) for group in (c.batch, c.m, c.n, c.k)]
-        self._orders = (c.batch + c.m + c.k, c.batch + c.n + c.k, c.batch + c.m + c.n)
-        self._a_by_columns = _unit_label(pair.a) in c.m
-        self._b_by_rows = _unit_label(pair.b) in c.n and not by_columns
+        self._tiling = tiling = tiling_of(pair, limits)
+        self._sizes = _sizes(pair, tiling)
+        batch, m, n = tiling.groups
+        first, second, _ = tiling.orders
+        parts = (
+            first[:batch],
+            first[batch : batch + m],
+            second[batch : batch + n],
+            first[batch + m :],
+        )
+        self._boxes = [list(_cut(pair, tiling, labels)) for labels in parts]
+        self._a_by_columns = unit_label(pair.a) in c.m
+        self._b_by_rows = unit_label(pair.b) in c.n and not by_columns
 
     @property
-    def orders(self) -> tuple[tuple[int, ...], ...]:
+    def orders(self) -> tuple[Labels, ...]:
         """The labels in which a, b and out are handed to the call."""
-        return self._orders
+        return self._tiling.orders
 
     def __call__(self, a: Array, b: Array, out: Array, scratch: Array) -> None:
         """Compute the contraction.
@@ -111,21 +119,25 @@ class PackedProduct:
             out: axes in the order batch, m, n.
             scratch: `packed_bytes` of them, as elements of the compute dtype.
         """
-        batch, m, n, k = self._dims
-        limits, size = self._limits, self._sizes
+        batch, m, n, steps = self._boxes
+        size = self._sizes
         ends = np.cumsum([size.a, size.b, size.out, size.partial]).tolist()
         pack_a, pack_b = scratch[: ends[0]], scratch[ends[0] : ends[1]]
         total, partial = scratch[ends[1] : ends[2]], scratch[ends[2] : ends[3]]
-        steps = list(boxes(k, limits.k))
-        for at in boxes(batch, size.batch):
-            for rows in boxes(m, limits.m):
+        for at in batch:
+            right = None
+            if len(steps) == len(n) == 1:
+                right = self._load_b(b, pack_b, at, n[0], steps[0])
+            for rows in m:
                 left = self._load_a(a, pack_a, at, rows, steps[0]) if len(steps) == 1 else None
-                for columns in boxes(n, limits.n):
+                for columns in n:
                     shape = (_count(at), _count(rows), _count(columns))
                     result = _fit(total, shape)
                     for number, step in enumerate(steps):
                         first = self._load_a(a, pack_a, at, rows, step) if left is None else left
-                        second = self._load_b(b, pack_b, at, columns, step)
+                        second = right
+                        if second is None:
+                            second = self._load_b(b, pack_b, at, columns, step)
                         if not number:
                             self._multiply(first, second, result)
                             continue
@@ -134,7 +146,7 @@ class PackedProduct:
                         np.add(result, more, result)
                     place = part_of(out, at + rows + columns)
                     if steps:
-                        convert(result.reshape(place.shape), place)
+                        _copy(result.reshape(place.shape), place)
                     else:
                         place.fill(0)
 
@@ -151,14 +163,44 @@ class PackedProduct:
         batch, rows, columns = _count(at), _count(free), _count(step)
         if not turned:
             tile = _fit(pack, (batch, rows, columns))
-            convert(piece, tile.reshape(piece.shape))
+            _copy(piece, tile.reshape(piece.shape))
             return tile
         first, second = len(at), len(at) + len(free)
         order = (*range(first), *range(second, piece.ndim), *range(first, second))
         piece = piece.transpose(order)
         tile = _fit(pack, (batch, columns, rows))
-        convert(piece, tile.reshape(piece.shape))
+        _copy(piece, tile.reshape(piece.shape))
         return tile.swapaxes(1, 2)
+
+
+def _cut(pair: Pair, tiling: Tiling, labels: Labels) -> Iterator[Box]:
+    """Yield the boxes along labels; none where an extent is 0."""
+    ranges = [
+        [
+            slice(start, min(start + tiling.chunks[label], pair.extents[label]))
+            for start in range(0, pair.extents[label], tiling.chunks[label])
+        ]
+        for label in labels
+    ]
+    yield from itertools.product(*ranges)
+
+
+def _copy(source: Array, out: Array) -> None:
+    """Write source into out, in parts on all threads where it is large."""
+    parts = thread_count()
+    axes = [axis for axis, extent in enumerate(out.shape) if extent >= parts]
+    if source.size < _SHARED_ELEMS or not axes:
+        convert(source, out)
+        return
+    axis = max(axes, key=lambda k: abs(out.strides[k]))
+    extent = out.shape[axis]
+    head = (slice(None),) * axis
+
+    def part(worker: int, number: int) -> None:
+        piece: Any = (*head, slice(number * extent // parts, (number + 1) * extent // parts))
+        convert(source[piece], out[piece])
+
+    SHARED.run(part, parts)
 
 
 def rounded(source: Array, common: DType) -> Array:
@@ -168,12 +210,6 @@ def rounded(source: Array, common: DType) -> Array:
     result = np.empty(source.shape, common.numpy)
     convert(source, result)
     return result
-
-
-def _unit_label(axes: Axes) -> int | None:
-    """Return the label that runs fastest in memory."""
-    moving = [(abs(s), x) for s, x in zip(axes.strides, axes.labels, strict=True) if s]
-    return min(moving)[1] if moving else None
 
 
 def _count(box: Box) -> int:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from softcuda.backends.host.contraction import Axes, Pair, Views, direct_views, pair_of, with_axes
+from softcuda.backends.host.contraction import Pair, Views, direct_views, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
-from softcuda.backends.host.packed import PackedProduct, TileLimits, packed_bytes
+from softcuda.backends.host.packed import PackedProduct, packed_bytes, turned
 from softcuda.backends.host.reductions import bind_sum
+from softcuda.backends.host.tiling import TileLimits
 from softcuda.backends.steps import Operand
+from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType
 from softcuda.graph.params import Contraction
 
@@ -95,7 +97,7 @@ class Product:
             if private
         )
         packs = self.kernel == "matmul_packed"
-        return sums + (packed_bytes(self._pair, self._method.limits, size) if packs else 0)
+        return sums + (packed_bytes(turned(self._pair), self._method.limits, size) if packs else 0)
 
     def bind(self, inputs: Sequence[Array], out: Array, scratch: Array | None) -> list[Call]:
         """Return the calls of the contraction on these arrays.
@@ -134,6 +136,9 @@ class Product:
                 self._method.multiply,
                 (with_axes(a, views.a), with_axes(b, views.b), with_axes(out, views.out)),
             )
+        kept, pair = pair, turned(pair)
+        if pair is not kept:
+            arrays = arrays[::-1]
         by_columns = self._method.by_columns and pair.count(pair.classes.k) >= _LONG_K
         product = PackedProduct(
             pair, self._method.limits, self._method.multiply, self._common, by_columns=by_columns

@@ -1,0 +1,39 @@
+// Vectors as they were loaded: lanes are cut out of machine words where they are used, so that
+// vectors in flight take no more registers than bytes.
+//
+//   Packed<T, WIDTH>   WIDTH neighbours of any dtype, at most 16 bytes
+//
+// Limits: a vector's address is a multiple of its size.
+// Source: none.
+#pragma once
+
+#include "common.cuh"
+
+template <typename T, i32 WIDTH>
+struct Packed {
+    using Raw = Words<T, WIDTH>;
+    Raw raw;
+
+    __device__ __forceinline__ void load(const T* from) {
+        raw = *reinterpret_cast<const Raw*>(from);
+    }
+    // For data that is read once.
+    __device__ __forceinline__ void load_streaming(const T* from) {
+        raw = bit_cast<Raw>(__ldcs(reinterpret_cast<const raw_t<sizeof(T) * WIDTH>*>(from)));
+    }
+    __device__ __forceinline__ T lane(i32 i) const {
+        const auto bits = raw.words[i / Raw::LANES] >> (i % Raw::LANES * Raw::BITS);
+        return bit_cast<T>(static_cast<bits_t<T>>(bits));
+    }
+    // All lanes become one value.
+    __device__ __forceinline__ void fill(T value) {
+        raw = {};
+#pragma unroll
+        for (i32 i = 0; i < WIDTH; ++i) set(i, value);
+    }
+    // Lane i of a vector whose lane i is 0 so far.
+    __device__ __forceinline__ void set(i32 i, T value) {
+        const auto bits = static_cast<typename Raw::Word>(bit_cast<bits_t<T>>(value));
+        raw.words[i / Raw::LANES] |= bits << (i % Raw::LANES * Raw::BITS);
+    }
+};

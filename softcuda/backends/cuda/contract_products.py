@@ -1,0 +1,100 @@
+"""Contractions that gemm_tiled.cu computes sooner than contract.cu: plain products of matrices.
+
+gemm_tiled.cu cuts one index of rows, one of columns. Where both operands and the result are
+contiguous along the innermost label of such an index, it reads and writes whole sectors as well as
+boxes over several labels do, with less to do for each step.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from softcuda.backends.cuda.contract_sides import SECTOR_BYTES
+from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches, planned_product
+from softcuda.backends.cuda.gemm_narrow import NarrowTile
+from softcuda.backends.cuda.gemm_plan import GemmIndex, GemmPlan, Reading
+from softcuda.backends.cuda.gemm_tiles import (
+    GEMM_TILES,
+    MULTIPROCESSORS,
+    GemmVariant,
+    gemm_cycles,
+    part_bytes,
+    variants,
+)
+from softcuda.backends.cuda.planned import Planned
+from softcuda.backends.steps import Unit
+from softcuda.dtype import compute_dtype
+from softcuda.target import Target
+
+__all__ = ["product_us", "sooner_product"]
+
+CLOCK: Final = 1980.0  # cycles a microsecond, as gemm_tiled's rule counts them
+ANY: Final = 100.0  # see product_us
+
+
+def sooner_product(unit: Unit, target: Target, limit_us: float) -> Planned | None:
+    """Return the launches of gemm_tiled.cu and their scratch [bytes]; None where they take longer.
+
+    Args:
+        unit: a contraction and the chain behind it.
+        target: the device.
+        limit_us: what contract.cu is expected to take.
+    """
+    made, plan = planned_product(unit)
+    if not _is_near(plan):
+        return None
+    plan, variant = _chosen(plan, target)
+    if product_us(plan, variant, target.multiprocessors) >= limit_us:
+        return None
+    nbytes = part_bytes(plan.size, variant, compute_dtype(plan.dtype).itemsize)
+    launches = gemm_launches(plan, variant, plan.readings, made.scratch_bytes)
+    return (*made.launches, *launches), made.scratch_bytes + nbytes
+
+
+def product_us(plan: GemmPlan, variant: Variant, multiprocessors: int) -> float:
+    """Return the microseconds that a product is expected to take by gemm_tiled's rule.
+
+    Kernels that decide as they run how to read an operand take ANY * (1 / rows + 1 / columns)^1.5
+    of a tile longer: 1.13 times with 128 x 256, 1.5 times with 64 x 64, as measured. Kernels of a
+    few rows have a rule of their own, and are chosen where tiles are mostly empty: 0 for them.
+    """
+    tile = variant.tile
+    if isinstance(tile, NarrowTile):
+        return 0.0
+    sized = GemmVariant(tile, variant.whole, variant.splits, variant.k_chunk)
+    itemsize = compute_dtype(plan.dtype).itemsize
+    us = gemm_cycles(plan.size, sized, multiprocessors, itemsize) / CLOCK
+    is_any = Reading.ANY in plan.readings
+    return us * (1 + ANY * (1 / tile.m + 1 / tile.n) ** 1.5) if is_any else us
+
+
+def _chosen(plan: GemmPlan, target: Target) -> tuple[GemmPlan, Variant]:
+    """Return what gemm_tiled's rule chooses, of all tiles where each step decides how to read."""
+    turned, variant = chosen(plan, target)
+    if isinstance(variant.tile, NarrowTile) or Reading.ANY not in plan.readings:
+        return turned, variant
+    units = target.multiprocessors or MULTIPROCESSORS
+    itemsize = compute_dtype(plan.dtype).itemsize
+    tried = (
+        one for tile in GEMM_TILES[plan.dtype] for one in variants(plan.size, tile, units, itemsize)
+    )
+    return plan, min(tried, key=lambda one: product_us(plan, one, units))
+
+
+def _is_near(plan: GemmPlan) -> bool:
+    """Return whether neighbours of an index of both operands and of the result are contiguous."""
+    sides = plan.rows, plan.columns
+    reads = all(
+        _has_run(side, 0, stored.dtype.itemsize)
+        or _has_run(plan.depth, operand, stored.dtype.itemsize)
+        for operand, (side, stored) in enumerate(zip(sides, (plan.a, plan.b), strict=True))
+    )
+    return reads and (plan.columns.count == 1 or _has_run(plan.columns, 1, plan.dtype.itemsize))
+
+
+def _has_run(index: GemmIndex, operand: int, itemsize: int) -> bool:
+    """Return whether an operand is contiguous along an index, for a sector or the whole index."""
+    if index.nearest(operand) != 1:
+        return False
+    run = index.axes.dims[-1]
+    return run == index.count or run * itemsize >= SECTOR_BYTES

@@ -1,0 +1,109 @@
+"""The boxes of contract.cu: what a block and a thread sum, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from softcuda.dtype import DType, bf16, f16, f32, f64
+
+__all__ = ["CONTRACT_TILES", "STATIC_BYTES", "ContractTile"]
+
+STATIC_BYTES: Final = 48 << 10  # of shared memory a block, on every architecture
+TABLE_DEPTH: Final = 256  # k whose offsets are in shared memory at once
+HELD_COLUMNS: Final = 2  # of a thread's sums, in front of a chain
+TASK_BYTES: Final = 640  # of what a block knows of its tasks
+
+
+@dataclass(frozen=True, slots=True)
+class ContractTile:
+    """A box: what a block and a thread make, and how well.
+
+    Attributes:
+        m: rows of a block's box.
+        n: columns.
+        k: depth of a step.
+        thread_m: rows of a thread's part.
+        thread_n: columns.
+        stages: steps that are in shared memory at once.
+        lanes_m: threads of a warp along m: 2, 4, 8 or 16.
+        resident: blocks that a multiprocessor holds at once.
+        full: share of a multiprocessor's FMA rate where it holds that many.
+        alone: share where it holds one.
+        is_usual: it serves many contractions, and is compiled ahead.
+    """
+
+    m: int
+    n: int
+    k: int
+    thread_m: int
+    thread_n: int
+    stages: int
+    lanes_m: int
+    resident: int
+    full: float
+    alone: float
+    is_usual: bool = True
+
+    @property
+    def threads(self) -> int:
+        """Threads a block."""
+        return (self.m // self.thread_m) * (self.n // self.thread_n)
+
+    @property
+    def name(self) -> str:
+        """Such as "128x64x8"."""
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @property
+    def expression(self) -> str:
+        """The type in device code."""
+        numbers = (
+            *(self.m, self.n, self.k, self.thread_m, self.thread_n),
+            *(self.stages, self.lanes_m, self.resident),
+        )
+        return f"Box<{', '.join(map(str, numbers))}>"
+
+    def shared_bytes(self, itemsize: int, is_wide: bool, extras: int | None) -> int:
+        """Return what a kernel takes of shared memory at most [bytes].
+
+        Args:
+            itemsize: bytes of an element of the compute dtype.
+            is_wide: offsets are 64 bits.
+            extras: further operands of the chain behind; None where there is no chain.
+        """
+        offset, lines = (8 if is_wide else 4), self.m + self.n
+        ring = self.stages * self.k * (lines * itemsize + 2 * 16)
+        tables = 3 * lines * offset + 2 * TABLE_DEPTH * offset + TASK_BYTES
+        if extras is None:
+            return ring + tables
+        held = HELD_COLUMNS * self.thread_m * self.threads * itemsize
+        return ring + tables + held + 8 * max(extras, 1) * lines
+
+
+_SQUARE: Final = ContractTile(128, 64, 8, 8, 8, 4, 8, 3, 0.76, 0.32)
+_SMALL: Final = ContractTile(64, 64, 8, 8, 8, 4, 8, 6, 0.76, 0.144)
+
+# Boxes of a dtype of the product, the largest first.
+CONTRACT_TILES: Final[Mapping[DType, tuple[ContractTile, ...]]] = MappingProxyType(
+    {
+        f32: (
+            ContractTile(128, 128, 8, 8, 16, 3, 8, 2, 0.76, 0.76),
+            _SQUARE,
+            ContractTile(128, 72, 8, 8, 12, 4, 16, 2, 0.55, 0.43, False),
+            ContractTile(72, 128, 8, 12, 8, 4, 2, 2, 0.52, 0.37, False),
+            ContractTile(256, 24, 8, 8, 12, 3, 16, 4, 0.62, 0.16),
+            ContractTile(24, 256, 8, 12, 8, 3, 2, 4, 0.56, 0.23, False),
+            _SMALL,
+            ContractTile(32, 32, 16, 4, 4, 4, 8, 8, 0.62, 0.137),
+        ),
+        f64: (
+            ContractTile(64, 64, 8, 4, 8, 3, 8, 3, 0.75, 0.40),
+            ContractTile(32, 32, 8, 4, 4, 3, 8, 8, 0.40, 0.08),
+        ),
+        f16: (_SQUARE, _SMALL),
+        bf16: (_SQUARE, _SMALL),
+    }
+)

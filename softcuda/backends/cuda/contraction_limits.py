@@ -1,0 +1,67 @@
+"""What the tiled backends refuse: of contractions, and of the chains behind them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from softcuda.backends.cuda.gemm_plan import MAX_AXES
+from softcuda.backends.steps import Verdict
+from softcuda.contraction.classes import classify
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+
+__all__ = ["chain_verdict", "contraction_verdict"]
+
+_MAX_EXTENT: Final = 2**31 - 2**14  # a tile or split beyond still fits 32 bits
+
+
+def contraction_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -> Verdict:
+    """Return whether a line is a contraction of floats whose extents fit 32-bit indices.
+
+    Args:
+        backend_id: who is asked.
+        line: what is to be computed.
+        operands: the lines it reads.
+    """
+    if line.op.kind is not Kind.CONTRACTION:
+        return Verdict(False, f"{backend_id} computes matmul, not {line.op.name}")
+    if not line.dtype.is_float:
+        return Verdict(False, f"{backend_id} computes f16, bf16, f32 and f64, not {line.dtype}")
+    for name, extents in _extents(line, operands).items():
+        if math.prod(extents) > _MAX_EXTENT:
+            return Verdict(
+                False, f"{name} of {math.prod(extents)}; {backend_id} takes up to {_MAX_EXTENT}"
+            )
+        if len(extents) > MAX_AXES:
+            return Verdict(
+                False, f"{len(extents)} labels of {name}; {backend_id} takes up to {MAX_AXES}"
+            )
+    return Verdict(True)
+
+
+def chain_verdict(backend_id: str, line: Line) -> Verdict:
+    """Return whether a line can be part of the chain behind a contraction.
+
+    Args:
+        backend_id: who is asked.
+        line: what is to be computed.
+    """
+    if line.op.kind is not Kind.ELEMENTWISE:
+        return Verdict(False, f"{backend_id} fuses elementwise ops, not {line.op.name}")
+    if line.op.name == "pow" and not line.dtype.is_float:
+        return Verdict(False, f"a power of integers reports errors, which {backend_id} does not")
+    return Verdict(True)
+
+
+def _extents(line: Line, operands: Sequence[Line]) -> dict[str, list[int]]:
+    """Return the extents above 1 of the labels of each class, by the class's name."""
+    params: Any = line.params
+    a, b = (
+        {label: extent for label, extent in zip(labels, operand.dims, strict=True) if extent != 1}
+        for labels, operand in zip((params.a, params.b), operands, strict=True)
+    )
+    classes = classify(tuple(a), tuple(b), tuple(x for x in params.out if x in a or x in b))
+    found = {"batch": classes.batch, "m": classes.m, "n": classes.n, "k": classes.k}
+    return {name: [(a | b)[label] for label in labels] for name, labels in found.items()}

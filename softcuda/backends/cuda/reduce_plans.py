@@ -1,0 +1,215 @@
+"""The rules of cuda_reduce: which kernel reduces, by how many threads an output, in how many parts.
+
+Measured on an H200 by benchmarks/sweeps/reduce.py; docs/kernels_reduce.md tells what was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from softcuda.backends.cuda.reduce_shapes import (
+    MULTIPROCESSORS,
+    REDUCE_THREADS,
+    ReduceTile,
+    columns_tile,
+    is_light,
+    power_above,
+    short_tile,
+)
+from softcuda.backends.cuda.spaces import (
+    SPLIT_BESIDE,
+    SPLIT_CHUNKS,
+    SPLIT_REST,
+    Axis,
+    Loops,
+)
+from softcuda.backends.cuda.states import Measure
+from softcuda.target import Target
+
+__all__ = ["Plan", "Varying", "planned"]
+
+_MAX_PARTS: Final = 8192
+_MAX_BLOCKS: Final = 2**30
+_SHORT: Final = 32  # vectors of the longest row that reduce_short_rows takes
+_WARP: Final = 32
+
+# Blocks for each multiprocessor from which rows and columns are not shared: columns wider than
+# needed, and the least that keeps it busy, of light states and of others.
+_MANY: Final = 3.5
+_ENOUGH: Final = 1.9
+
+
+class Varying(NamedTuple):
+    """The source sets that are not constant: their numbers among the stride sets."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One variant and how its threads share the loops.
+
+    Attributes:
+        family: the kernel.
+        tile: what a thread reads.
+        team: threads an output; of reduce_columns, threads across.
+        parts: blocks that share the reduced axes.
+        split: which of these they share.
+        each: iterations of it that a block takes at most.
+        is_even: strides and extents are multiples of a vector.
+        is_beside_even: strides along `beside` are.
+        by_chunk: of reduce_even_rows: a thread's vectors follow the row, not `beside`.
+    """
+
+    family: str
+    tile: ReduceTile
+    team: int
+    parts: int
+    split: int
+    each: int
+    is_even: bool
+    is_beside_even: bool
+    by_chunk: bool = False
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a block; of reduce_columns: tiles."""
+        if self.family == "reduce_columns":
+            return 1
+        rows = self.tile.loads if self.family == "reduce_short_rows" else 1
+        return REDUCE_THREADS // self.team * rows
+
+
+def planned(
+    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, target: Target
+) -> Plan:
+    """Return how a reduction is computed."""
+    lanes = target.multiprocessors or MULTIPROCESSORS
+    if not loops.is_rows:
+        return _columns(loops, columns_tile(tile), is_light(measure), shape, lanes)
+    even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
+    if even and loops.inner.extent:
+        plan = _even_rows(loops, measure, tile, lanes)
+        if plan is not None and loops.results <= plan.outputs * _MAX_BLOCKS:
+            return plan
+    vectors = -(-loops.inner.extent // tile.width)
+    outputs = max(loops.results, 1)
+    team = min(8, power_above(vectors))
+    most = min(REDUCE_THREADS, power_above(-(-vectors // tile.loads)))
+    while team < most and outputs * team < lanes * 1024:
+        team *= 2
+    counts = {
+        SPLIT_REST: loops.outer_reduced // max(loops.beside.extent, 1),
+        SPLIT_BESIDE: loops.beside.extent,
+        SPLIT_CHUNKS: -(-(loops.inner.extent + 2 * (tile.width - 1)) // tile.width // team),
+    }
+    if measure.is_placed:  # vectors beside each other: their places rise within each alone
+        tile = tile._replace(group=1)
+    plan = Plan("reduce_rows", tile, team, 1, SPLIT_REST, 0, even, beside_even)
+    return _once(plan, counts, -(-outputs // plan.outputs), lanes)
+
+
+def _even_rows(loops: Loops, measure: Measure, tile: ReduceTile, lanes: int) -> Plan | None:
+    """Return how rows that are vectors from end to end are reduced; None: by reduce_rows."""
+    vectors, beside = loops.inner.extent // tile.width, loops.beside.extent
+    light, outputs = is_light(measure), loops.results
+    is_one, batches = loops.outer_reduced == 1, _batches(measure, tile.width)
+    if is_one and light and vectors <= _SHORT and len(loops.kept) <= 1:
+        plan = Plan(
+            "reduce_short_rows", short_tile(tile), power_above(vectors), 1, 0, 0, True, True
+        )
+        if outputs >= plan.outputs * lanes:
+            return plan
+    by_chunk = beside == 1 or vectors > REDUCE_THREADS
+    if by_chunk:
+        if vectors < 2 or (measure.is_placed and not is_one):
+            return None
+        team = power_above(-(-vectors // (tile.loads * batches)))
+        most = power_above(-(-vectors // tile.loads))
+        while team < most and outputs * team < lanes * tile.blocks * REDUCE_THREADS:
+            team *= 2
+        team = min(max(team, min(8, power_above(vectors))), REDUCE_THREADS)
+    else:
+        team = power_above(vectors)
+        if vectors % _WARP or measure.is_placed:
+            return None
+    plan = Plan("reduce_even_rows", tile, team, 1, 0, 0, True, True, by_chunk)
+    count = -(-vectors // team) if by_chunk else beside
+    blocks = -(-outputs // plan.outputs)
+    each = count
+    # Blocks that are long do not fill the device often; a rest of short ones costs little.
+    waves = 4 if batches == 1 else 1
+    if blocks < waves * lanes * tile.blocks and count > 2 * tile.loads:
+        wanted = -(-16 * lanes * tile.blocks // blocks)
+        each = max(count // wanted // tile.loads, 1) * tile.loads
+    return replace(plan, parts=-(-count // each), each=each)
+
+
+def _batches(measure: Measure, width: int) -> int:
+    """Return how many batches of vectors a thread takes of a row.
+
+    One where states are cheap to join, so that blocks are short and many; more where joining takes
+    longer than measuring.
+    """
+    if not is_light(measure):
+        return 16
+    if measure.state.startswith("Norm"):
+        return 8
+    return 1 if width <= 4 else 4
+
+
+def _columns(loops: Loops, tile: ReduceTile, light: bool, shape: Varying, lanes: int) -> Plan:
+    """Return how columns are reduced: by threads across as many as leave blocks enough."""
+    even, beside_even = _evenness(loops, tile.width, shape, tile.width)
+    vectors = -(-loops.inner.extent // tile.width)
+    widest = min(REDUCE_THREADS, power_above(vectors))
+    teams = [widest >> k for k in range(9) if widest >> k >= min(8, widest)]
+
+    def blocks(team: int) -> int:
+        return -(-vectors // team) * loops.outer_kept
+
+    many = [team for team in teams if blocks(team) >= _MANY * lanes]
+    enough = [team for team in teams if blocks(team) >= _ENOUGH * lanes]
+    team = (*many, *enough, min(32, widest))[0]
+    plan = Plan("reduce_columns", tile, team, 1, SPLIT_REST, 0, even, beside_even)
+    counts = {
+        SPLIT_REST: loops.outer_reduced // loops.beside.extent,
+        SPLIT_BESIDE: -(-loops.beside.extent // (REDUCE_THREADS // team)),
+    }
+    if many or enough:
+        return plan
+    return _once(plan, counts, blocks(team), lanes)
+
+
+def _once(plan: Plan, counts: dict[int, int], blocks: int, lanes: int) -> Plan:
+    """Return the plan in so many parts that its blocks fill the device once, as far as possible.
+
+    Args:
+        plan: says how many blocks a multiprocessor holds, and what keeps a thread busy once.
+        counts: iterations of each loop that can be shared.
+        blocks: blocks of one part.
+        lanes: multiprocessors.
+    """
+    split = max(counts, key=lambda loop: counts[loop])
+    held = lanes * plan.tile.blocks
+    total = 1
+    for count in counts.values():
+        total *= count
+    most = max(min(total // (2 * plan.tile.loads), counts[split], _MAX_PARTS), 1)
+    parts = max(min(held // blocks, most), 1)
+    return replace(plan, parts=parts, split=split, each=-(-counts[split] // parts))
+
+
+def _evenness(loops: Loops, width: int, shape: Varying, extent: int) -> tuple[bool, bool]:
+    """Return whether all vectors are whole, and whether a step along `beside` keeps them so."""
+    inner = [loops.inner.strides[k] for k in shape.numbers]
+    dense = [k for k in shape.numbers if loops.inner.strides[k] == 1]
+
+    def is_kept(axes: Sequence[Axis]) -> bool:
+        return all(axis.strides[k] % width == 0 for axis in axes for k in dense)
+
+    beside = is_kept((loops.beside,))
+    even = bool(dense) and all(step in (0, 1) for step in inner) and extent % width == 0
+    return even and beside and is_kept(loops.kept) and is_kept(loops.rest), beside

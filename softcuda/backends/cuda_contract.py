@@ -1,0 +1,51 @@
+"""cuda_contract: contractions of floats where their operands lie, a chain behind them.
+
+Boxes over several labels at once, so that operands and result are read and written in whole sectors
+of memory without a transposed copy; the kernel's id names the box and how the operands are read,
+which a printed rule chooses (softcuda/backends/cuda/contract_rule.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from softcuda.backends.cuda.contract import CONTRACT_KERNELS, prepare_contract
+from softcuda.backends.cuda.contraction_limits import chain_verdict, contraction_verdict
+from softcuda.backends.steps import Step, Unit, Verdict
+from softcuda.graph.lines import Line
+from softcuda.graph.op import Kind
+from softcuda.kernelspec import KernelSpec
+from softcuda.target import Target
+
+__all__ = [
+    "BACKEND_ID",
+    "DEVICE",
+    "EPILOGUES",
+    "FUSES",
+    "KERNELS",
+    "absorbs",
+    "prepare",
+    "supports",
+]
+
+BACKEND_ID: Final = "cuda_contract"
+DEVICE: Final = "cuda"
+FUSES: Final = frozenset({Kind.CONTRACTION})
+EPILOGUES: Final = frozenset({Kind.CONTRACTION})
+KERNELS: Final[tuple[KernelSpec, ...]] = CONTRACT_KERNELS
+
+
+def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the line is a contraction of floats whose extents fit 32-bit indices."""
+    return contraction_verdict(BACKEND_ID, line, operands)
+
+
+def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
+    """Return whether the line can be part of the chain behind a contraction."""
+    return chain_verdict(BACKEND_ID, line)
+
+
+def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
+    """Return the one step of a contraction and the chain behind it."""
+    return prepare_contract(BACKEND_ID, unit, target)

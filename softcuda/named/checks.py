@@ -1,0 +1,187 @@
+"""What a plan is given, compared with its descriptors; each fault has its own message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from softcuda.dtype import DType, check_number
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, FeedError, ShapeError
+from softcuda.functions.leaves import asarray
+from softcuda.graph.params import Dims
+from softcuda.graph.shapes import numel
+from softcuda.named.descriptors import TensorDescriptor
+from softcuda.tensor import Tensor
+from softcuda.tensor.values import is_number
+
+__all__ = ["Wanted", "check_apart", "checked_array", "checked_list", "scalar_array", "wanted_of"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Wanted(NamedTuple):
+    """What an array of a plan must be.
+
+    Attributes:
+        label: what messages call it.
+        shape: extents.
+        stored: NumPy dtype.
+        strides_bytes: those that a dense or canonical array has, compared first.
+        dtype: softcuda's.
+        strides: [elements]; those of extent 1 do not count.
+        device: "cpu" or "cuda".
+    """
+
+    label: str
+    shape: Dims
+    stored: np.dtype[Any]
+    strides_bytes: Dims
+    dtype: DType
+    strides: Dims
+    device: str
+
+
+def wanted_of(label: str, described: TensorDescriptor, device: str) -> Wanted:
+    """Return what an array must be to fit a descriptor."""
+    strides, dtype = described.canonical_strides, described.dtype
+    steps = tuple(stride * dtype.itemsize for stride in strides)
+    return Wanted(label, described.extents, dtype.numpy, steps, dtype, strides, device)
+
+
+def checked_list(what: str, given: Any, count: int) -> Sequence[Any]:
+    """Return inputs or scalars as a sequence of the right length.
+
+    Raises:
+        ArgumentTypeError: it is no list or tuple.
+        ArgumentError: there are more or fewer.
+    """
+    if not isinstance(given, (list, tuple)):
+        raise ArgumentTypeError(
+            f"Plan: the {what} are of type {type(given).__name__}; allowed is a list or a tuple"
+        )
+    if len(given) != count:
+        raise ArgumentError(f"Plan: {count} {what} expected, {len(given)} given")
+    return given
+
+
+def checked_array(value: Any, wanted: Wanted) -> Any:
+    """Return the array of an input that fits a descriptor.
+
+    Args:
+        value: a tensor, which is evaluated if it has no value, or an array.
+        wanted: what it must be.
+
+    Raises:
+        ShapeError: another shape.
+        ArgumentError: other strides where the extent is above 1, or another device.
+        DTypeError: another dtype.
+        FeedError: an input leaf, which has no value.
+    """
+    tensor = value if isinstance(value, Tensor) else asarray(value)
+    if tensor.op.name == "input" and tensor.data is None:
+        raise FeedError(
+            f"Plan: {wanted.label} is an input leaf, which has no value; give an evaluated tensor "
+            "or an array; use compile for a graph with inputs"
+        )
+    data = tensor.evaluate().data
+    check_fits(data, wanted)
+    return data
+
+
+def check_fits(data: Any, wanted: Wanted) -> None:
+    """Refuse an array that does not fit a descriptor: its shape, strides, dtype, device.
+
+    Raises:
+        ShapeError, ArgumentError, DTypeError: names what differs.
+    """
+    if data.shape != wanted.shape:
+        raise ShapeError(
+            f"Plan: {wanted.label} has shape {list(data.shape)}; allowed is {list(wanted.shape)}, "
+            "that of its descriptor; make a plan for the other shape"
+        )
+    size = data.itemsize
+    triples = zip(wanted.shape, data.strides, wanted.strides, strict=True)
+    if numel(wanted.shape) and any(d > 1 and have != want * size for d, have, want in triples):
+        have = [stride // size for stride in data.strides]
+        raise ArgumentError(
+            f"Plan: {wanted.label} has strides {have} and its descriptor {list(wanted.strides)}, "
+            f"shape {list(wanted.shape)}; allowed are those of the descriptor where the extent is "
+            "above 1; make a plan for the other layout, or copy the tensor"
+        )
+    if data.dtype != wanted.stored:
+        raise DTypeError(
+            f"Plan: {wanted.label} has dtype {data.dtype}; allowed is {wanted.dtype}, that of its "
+            f"descriptor; convert it with .astype('{wanted.stored}')"
+        )
+    here = "cpu" if isinstance(data, np.ndarray) else "cuda"
+    if here != wanted.device:
+        raise ArgumentError(
+            f"Plan: {wanted.label} is on {here} and the plan runs on {wanted.device}; move it with "
+            f"tensor.to('{wanted.device}'), or make the plan with device='{here}'"
+        )
+
+
+def scalar_array(name: str, value: Any, dtype: DType) -> Array:
+    """Return a scalar as an array of rank 0.
+
+    Raises:
+        ArgumentTypeError: it is no number.
+        DTypeError, NumberRangeError: the dtype cannot hold it.
+    """
+    if not is_number(value):
+        raise ArgumentTypeError(
+            f"Plan: {name} is {value!r} of type {type(value).__name__}; allowed is a number"
+        )
+    with np.errstate(all="ignore"):  # a number that is too large for its dtype is infinite
+        return np.array(check_number(value, dtype), dtype.numpy)
+
+
+class _Bytes:
+    """Memory of any device as NumPy describes it: its addresses are compared, never read."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, ptr: int, data: Any) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": data.shape,
+            "strides": data.strides,
+            "typestr": f"|V{data.itemsize}",
+            "data": (ptr, True),
+        }
+
+
+def check_apart(out: Any, inputs: Sequence[Any], addend: int | None) -> None:
+    """Refuse an output that shares an element with an input, by an exact test.
+
+    Args:
+        out: where the result is written.
+        inputs: arrays; all on the device of `out`.
+        addend: the number of C among them, which `out` may be with the same layout; None
+            without C.
+
+    Raises:
+        ArgumentError: names the input.
+    """
+    for number, data in enumerate(inputs):
+        if not np.may_share_memory(first := _memory(out), second := _memory(data)):
+            continue
+        is_same = (
+            number == addend
+            and first.ctypes.data == second.ctypes.data
+            and (out.shape, out.strides, out.dtype) == (data.shape, data.strides, data.dtype)
+        )
+        if not is_same and np.shares_memory(first, second):
+            raise ArgumentError(
+                f"Plan: the output overlaps input {number} in memory; allowed are an output of its "
+                "own, and one that is C itself with C's layout"
+            )
+
+
+def _memory(data: Any) -> Array:
+    """Return an array whose addresses are those of the data."""
+    if isinstance(data, np.ndarray):
+        return data
+    return np.asarray(_Bytes(data.ptr, data))

@@ -1,0 +1,267 @@
+"""Recipes: the graph of an operation with a place for each operand, made once and used often."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from softcuda.contraction.path import ContractionPath
+from softcuda.contraction.slicing import Storage
+from softcuda.dtype import DType, compute_dtype, promote
+from softcuda.graph.lines import Line
+from softcuda.graph.node import Node
+from softcuda.graph.op import OPS
+from softcuda.named.arithmetic import Arithmetic, arithmetic_of, scale_dtype
+from softcuda.named.limits import found_path
+from softcuda.named.operation import Form, OperationDescriptor
+from softcuda.named.operators import UnaryOp
+from softcuda.named.pairs import walk
+from softcuda.named.reducing import reduced
+from softcuda.named.sketch import Sketch, Value
+from softcuda.tensor import Tensor
+
+__all__ = ["PathOptions", "Recipe", "Scalar", "instantiate", "recipe_of"]
+
+_INPUT: Final = OPS["input"]
+
+
+class Scalar(Enum):
+    """How a scalar enters a recipe: as an operand of rank 0, or not at all."""
+
+    ONE = "1: nothing is multiplied"
+    NUMBER = "a number other than 0"
+    GIVEN = "known when it runs"
+    ZERO = "0: what is added is not read"
+
+
+class PathOptions(NamedTuple):
+    """How the path of a contraction is found: as `softcuda.contraction.planning.find_path`."""
+
+    optimize: Any = "auto"
+    memory_limit: int | None = None
+
+
+class Recipe(NamedTuple):
+    """Lines of a graph, some of which stand for operands, in their order, then for scalars.
+
+    Attributes:
+        lines: all of them; an input stands for an operand or a scalar.
+        result: the line of the result.
+        path: the path of a contraction.
+        steps: the line of each step of the path.
+    """
+
+    lines: tuple[Line, ...]
+    result: int
+    path: ContractionPath | None
+    steps: tuple[int, ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The lines that stand for operands and scalars."""
+        return tuple(number for number, line in enumerate(self.lines) if line.op is _INPUT)
+
+
+def instantiate(recipe: Recipe, operands: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tensor of every line of a recipe.
+
+    Args:
+        recipe: what is made.
+        operands: of the dims and dtypes of its inputs; scalars last.
+    """
+    nodes: list[Any] = []
+    rest = iter(operands)
+    for op, inputs, dims, dtype, params in recipe.lines:
+        if op is _INPUT:
+            nodes.append(next(rest))
+            continue
+        made = Node(op, tuple([nodes[k] for k in inputs]), dims, dtype, params)
+        made.__class__ = Tensor  # what Tensor.apply does, without asking the rules again
+        nodes.append(made)
+    return nodes
+
+
+def recipe_of(
+    operation: OperationDescriptor, scalars: tuple[Scalar, ...], options: PathOptions
+) -> Recipe:
+    """Return the recipe of an operation, from a cache of 256 where the options can be hashed.
+
+    Args:
+        operation: what is computed.
+        scalars: how each of its scalars enters.
+        options: how the path of a contraction is found.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: options that do not fit.
+        DTypeError: a function that does not take the dtype of its operand.
+        ShapeError: positions in an empty set of elements.
+    """
+    if isinstance(options.optimize, Hashable):
+        return _cached(operation, scalars, options)
+    return _Writer(operation, scalars, options).recipe()
+
+
+@lru_cache(maxsize=256)
+def _cached(
+    operation: OperationDescriptor, scalars: tuple[Scalar, ...], options: PathOptions
+) -> Recipe:
+    return _Writer(operation, scalars, options).recipe()
+
+
+class _Writer:
+    """Writes the lines of one operation."""
+
+    def __init__(
+        self, operation: OperationDescriptor, scalars: tuple[Scalar, ...], options: PathOptions
+    ) -> None:
+        self._operation = operation
+        self._scalars = scalars
+        self._options = options
+        typed = [x.tensor_descriptor for x in operation.operands]
+        self._sketch = Sketch([(x.extents, x.dtype) for x in typed])
+        self._path: ContractionPath | None = None
+        self._steps: tuple[int, ...] = ()
+
+    def recipe(self) -> Recipe:
+        write = {
+            Form.SUM_PRODUCT: self._sum_product,
+            Form.EINSUM: self._sum_product,
+            Form.REDUCTION: self._reduction,
+            Form.PERMUTATION: self._permutation,
+            Form.BINARY: self._elementwise,
+            Form.TRINARY: self._elementwise,
+        }[self._operation.form]
+        sketch, out = self._sketch, self._operation.out
+        found = write()
+        line = sketch.cast(found.line, out.dtype)
+        line = sketch.spread(Value(line, found.labels), self._operation.equation.output)
+        line = sketch.filled(line, out.extents)
+        if sketch.lines[line].op is _INPUT:
+            line = sketch.add("copy", line)
+        return Recipe(tuple(sketch.lines), line, self._path, self._steps)
+
+    def _sum_product(self) -> Value:
+        operation, sketch = self._operation, self._sketch
+        dtypes = [x.tensor_descriptor.dtype for x in operation.operands]
+        whole = arithmetic_of("contraction", dtypes, operation.compute, operation.out.dtype)
+        factors = len(operation.operands) - operation.has_addend
+        lines = [self._applied(k, whole.between) for k in range(factors)]
+        is_plain = not operation.has_addend and self._plain(0)
+        result = whole.result if is_plain else whole.between
+        self._path = self._find_path(lines, Arithmetic(whole.between, result, whole.compute))
+        walked = walk(sketch, self._path, lines, whole._replace(result=result))
+        self._steps = walked.steps
+        return self._affine(walked.value, whole.between)
+
+    def _find_path(self, lines: Sequence[int], arithmetic: Arithmetic) -> ContractionPath:
+        operation, options = self._operation, self._options
+        equation = operation.equation
+        shapes = [self._sketch.dims(line) for line in lines]
+        out = operation.out.extents
+        if operation.has_addend:  # C is added to what the factors give, with the extents of all
+            equation = replace(equation, inputs=equation.inputs[:-1])
+        storage = Storage(
+            tuple(self._sketch.dtype(line).itemsize for line in lines),
+            arithmetic.between.itemsize,
+            arithmetic.result.itemsize,
+        )
+        return found_path(
+            equation, tuple(shapes), storage, options.optimize, options.memory_limit, out
+        )
+
+    def _reduction(self) -> Value:
+        operation, sketch = self._operation, self._sketch
+        a = operation.operands[0]
+        dtype = a.tensor_descriptor.dtype
+        is_bare = a.unary is UnaryOp.Identity and not operation.has_addend and self._plain(0)
+        is_wide = not is_bare or operation.out.dtype is not dtype
+        line = self._applied(0, compute_dtype(dtype) if is_wide else dtype)
+        value = sketch.distinct(Value(line, operation.equation.inputs[0]))
+        op: Any = operation.functions[0]
+        found = reduced(sketch, value, operation.equation.output, op)
+        return self._affine(found, scale_dtype(sketch.dtype(found.line)))
+
+    def _permutation(self) -> Value:
+        dtype = self._operation.operands[0].tensor_descriptor.dtype
+        is_bare = self._operation.operands[0].unary is UnaryOp.Identity and self._plain(0)
+        line = self._applied(0, dtype if is_bare else compute_dtype(dtype))
+        line = self._scaled(line, 0, scale_dtype(self._sketch.dtype(line)))
+        return Value(line, self._operation.equation.inputs[0])
+
+    def _elementwise(self) -> Value:
+        """Return the operands joined in their order, each aligned with the output's labels."""
+        operation, sketch = self._operation, self._sketch
+        output = operation.equation.output
+        common = operation.common_dtype
+        computed = compute_dtype(common) if common.is_float else None
+        joined = -1
+        for number, operand in enumerate(operation.operands):
+            line = self._applied(number, computed or operand.tensor_descriptor.dtype)
+            line = self._scaled(line, number, scale_dtype(sketch.dtype(line)))
+            labels = operation.equation.inputs[number]
+            aligned = sketch.spread(sketch.distinct(Value(line, labels)), output)
+            if number:
+                joined = sketch.add(operation.functions[number - 1].value, joined, aligned)
+            else:
+                joined = aligned
+        return Value(joined, output)
+
+    def _applied(self, number: int, dtype: DType) -> int:
+        """Return an operand after its function, which is computed in a dtype of its own.
+
+        Without a function the operand is returned as it is, unless floats are to be wider.
+        """
+        sketch = self._sketch
+        unary = self._operation.operands[number].unary
+        is_contraction = self._operation.form in (Form.SUM_PRODUCT, Form.EINSUM)
+        if unary is UnaryOp.Identity and is_contraction:
+            return number
+        line = number
+        if dtype.is_float:
+            line = sketch.cast(line, dtype)
+        return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)
+
+    def _plain(self, number: int) -> bool:
+        return self._operation.form is Form.EINSUM or self._scalars[number] is Scalar.ONE
+
+    def _scaled(self, line: int, number: int, dtype: DType) -> int:
+        """Return a line times a scalar, in a dtype."""
+        if self._plain(number):
+            return line
+        sketch = self._sketch
+        return sketch.add("mul", sketch.operand((), dtype), sketch.cast(line, dtype))
+
+    def _affine(self, value: Value, dtype: DType) -> Value:
+        """Return alpha * value + beta * op(C), where there is a C."""
+        operation, sketch = self._operation, self._sketch
+        if not operation.has_addend:
+            return Value(self._scaled(value.line, 0, dtype), value.labels)
+        number = len(operation.operands) - 1
+        output = operation.equation.output
+        c = self._applied_addend(number, dtype)
+        both = scale_dtype(promote(dtype, sketch.dtype(c)))
+        scaled = sketch.cast(self._scaled(value.line, 0, both), both)
+        aligned = sketch.spread(Value(scaled, value.labels), output)
+        kind = self._scalars[1]
+        if kind is Scalar.ZERO:
+            return Value(aligned, output)
+        addend = sketch.spread(Value(c, operation.equation.inputs[number]), output)
+        if kind is Scalar.ONE:
+            return Value(sketch.add("add", aligned, sketch.cast(addend, both)), output)
+        beta = sketch.operand((), both)
+        addend = sketch.add("mul", beta, sketch.cast(addend, both))
+        total = sketch.add("add", aligned, addend)
+        if kind is Scalar.GIVEN:
+            # Chosen element by element, since what is not read may be NaN.
+            is_zero = sketch.add("eq", beta, sketch.number(0, both))
+            aligned = sketch.filled(aligned, sketch.dims(total))
+            total = sketch.add("where", is_zero, aligned, total)
+        return Value(total, output)
+
+    def _applied_addend(self, number: int, dtype: DType) -> int:
+        sketch, unary = self._sketch, self._operation.operands[number].unary
+        line = sketch.cast(number, dtype) if dtype.is_float else number
+        return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)

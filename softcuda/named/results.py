@@ -1,0 +1,50 @@
+"""The dtype of a result that was not asked for: that of the same ops without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from softcuda.dtype import DType, bool_, i32
+from softcuda.graph.op import OPS
+from softcuda.graph.params import Dims
+from softcuda.named.arithmetic import common_dtype
+from softcuda.named.operators import BinaryOp, ReductionOp, UnaryOp
+
+__all__ = ["elementwise_dtype", "reduced_dtype", "unary_dtype"]
+
+
+class _Typed(NamedTuple):
+    dims: Dims
+    dtype: DType
+
+
+def unary_dtype(dtype: DType, unary: UnaryOp, *, is_scaled: bool) -> DType:
+    """Return the dtype of a function of an operand, times a scalar if it is scaled.
+
+    Raises:
+        DTypeError: the function does not take the dtype.
+    """
+    if unary is not UnaryOp.Identity:
+        dtype = OPS[unary.value].dtype_rule([_Typed((), dtype)], ())
+    return i32 if is_scaled and dtype is bool_ else dtype
+
+
+def reduced_dtype(dtype: DType, op: ReductionOp) -> DType:
+    """Return the dtype of a reduction of elements of a dtype."""
+    token = "norm" if op in (ReductionOp.Norm1, ReductionOp.Norm2) else op.value
+    return OPS[token].dtype_rule([_Typed((), dtype)], ())
+
+
+def elementwise_dtype(dtypes: Sequence[DType], functions: Sequence[BinaryOp]) -> DType:
+    """Return the dtype of operands joined by functions, one after the other.
+
+    Raises:
+        DTypeError: a function does not take the dtypes.
+    """
+    common = common_dtype(dtypes)
+    found = common if common.is_float else dtypes[0]
+    for dtype, function in zip(dtypes[1:], functions, strict=True):
+        pair = [_Typed((), found), _Typed((), common if common.is_float else dtype)]
+        found = OPS[function.value].dtype_rule(pair, ())
+    return found

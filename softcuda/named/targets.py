@@ -1,0 +1,72 @@
+"""Where `execute_into` writes: memory that the caller owns."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from softcuda.dtype import as_dtype
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from softcuda.graph.op import OPS
+from softcuda.named.descriptors import TensorDescriptor
+from softcuda.tensor import Tensor
+from softcuda.tensor.values import device_array_of
+
+__all__ = ["own_layout", "target_of"]
+
+_VARIABLE: Final = OPS["variable"]
+
+
+def target_of(out: Any) -> Any:
+    """Return the memory of an output: an array of the host, or a device array.
+
+    Raises:
+        ArgumentTypeError: a tensor that is no variable, or no array.
+        ArgumentError: a read-only array.
+    """
+    if isinstance(out, Tensor):
+        if out.op is not _VARIABLE:
+            raise ArgumentTypeError(
+                f"Plan: the output is a Tensor made by {out.op.name!r}, and tensors never change; "
+                "allowed are a writable array and a softcuda.variable"
+            )
+        return out.data
+    if not isinstance(out, np.ndarray):
+        shared = device_array_of("Plan", out)
+        if shared is None:
+            raise ArgumentTypeError(
+                f"Plan: the output is of type {type(out).__name__}; allowed are a writable NumPy "
+                "array, a softcuda.variable, and an array in CUDA memory"
+            )
+        return shared
+    if not out.flags.writeable:
+        raise ArgumentError(
+            f"Plan: the output, an array of shape {list(out.shape)}, is read-only; allowed is a "
+            "writable one"
+        )
+    return out
+
+
+def own_layout(target: Any, described: TensorDescriptor) -> TensorDescriptor:
+    """Return the descriptor of an output that has its own layout, and on the host its own dtype.
+
+    Raises:
+        ShapeError: another shape.
+        DTypeError: integers for a result of floats.
+    """
+    if target.shape != described.extents:
+        raise ShapeError(
+            f"Plan: the output has shape {list(target.shape)}; allowed is "
+            f"{list(described.extents)}, that of the result"
+        )
+    dtype = described.dtype
+    if isinstance(target, np.ndarray):
+        dtype = as_dtype(target.dtype)
+        if described.dtype.is_float and not dtype.is_float:
+            raise DTypeError(
+                f"Plan: the output has dtype {dtype} and the result is {described.dtype}; allowed "
+                "are floats"
+            )
+    strides = tuple(stride // target.itemsize for stride in target.strides)
+    return TensorDescriptor(target.shape, strides, dtype)

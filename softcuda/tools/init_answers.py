@@ -1,0 +1,47 @@
+"""The runs of soft_init that write nothing: --diff, --explain, --check."""
+
+from __future__ import annotations
+
+from softcuda.errors import ConfigError
+from softcuda.profile.resolve import read
+from softcuda.tools.device_bench import DeviceBench, device_here, machine_facts
+from softcuda.tools.init_existing import registered_devices, why_unfit
+from softcuda.tools.init_options import InitOptions
+from softcuda.tools.init_output import Output
+from softcuda.tools.init_questions import checked_rows, difference_lines, explanation_lines
+from softcuda.tools.measure import Meter
+from softcuda.tools.samples import measured_path, read_samples
+
+__all__ = ["answer"]
+
+
+def answer(options: InitOptions, output: Output) -> int:
+    """Answer --diff, --explain or --check; return the exit status: 1 where a row does not hold.
+
+    Raises:
+        ConfigError: a file cannot be read, or is no profile of this machine.
+        ArgumentError: there is no such row.
+    """
+    if options.diff is not None:
+        one, other = (read(path, registered_devices()) for path in options.diff)
+        output.say("\n".join(difference_lines(one, other)))
+        return 0
+    profile = read(options.output, registered_devices())
+    if options.explain is not None:
+        path = measured_path(options.output)
+        ledger = read_samples(path)[0] if path.is_file() else None
+        output.say("\n".join(explanation_lines(profile, ledger, *options.explain)))
+        return 0
+    device, _ = device_here(options.device if options.device != "auto" else profile.device.type)
+    why = why_unfit(profile, machine_facts(device))
+    if why:
+        raise ConfigError(options.output, None, f"{why}; there is nothing to check")
+    bench = Meter(DeviceBench() if device == "cuda" else None)
+    checks = checked_rows(
+        profile, bench, lambda cell: output.say(f"measuring {cell.op}[{cell.dtype}] {cell.size}")
+    )
+    broken = [check.text for check in checks if not check.holds]
+    for text in broken:
+        output.say(f"no longer holds: {text}")
+    output.say(f"{len(checks) - len(broken)} of {len(checks)} rows hold")
+    return 1 if broken else 0

@@ -1,0 +1,72 @@
+"""The command `soft_init report`: the thresholds as a table, a page and a picture."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from softcuda.errors import ConfigError
+from softcuda.paths import CONFIG_NAME
+from softcuda.profile.place import place_file
+from softcuda.profile.resolve import read
+from softcuda.tools.display import thresholds_table
+from softcuda.tools.init_existing import registered_devices
+from softcuda.tools.init_output import Output
+from softcuda.tools.report_curves import figures
+from softcuda.tools.report_html import page
+from softcuda.tools.report_png import picture
+from softcuda.tools.samples import measured_path, read_samples
+
+__all__ = ["report"]
+
+
+def report(argv: Sequence[str]) -> int:
+    """Draw what the samples of a profile say; return the exit status.
+
+    Args:
+        argv: the words behind `soft_init report`.
+
+    Raises:
+        ConfigError: the profile or its samples cannot be read, or a file cannot be written.
+        SystemExit: argparse has said what is wrong, or shown the help.
+    """
+    given = _parser().parse_args(argv)
+    output = Output()
+    profile = read(given.file, registered_devices())
+    ledger, owner = read_samples(measured_path(given.file))
+    made_for = profile.meta.get("device_hash", "")
+    if owner[:1] != [made_for]:
+        raise ConfigError(
+            str(measured_path(given.file)),
+            None,
+            f"the samples are of the machine {', '.join(owner[:1]) or 'nobody named'}, and "
+            f"{given.file} is of {made_for or 'none'}; measure anew with soft_init",
+        )
+    found = figures(ledger, profile, tuple((given.ops or "").replace(",", " ").split()))
+    if profile.thresholds:
+        output.say(thresholds_table(profile.thresholds))
+    stem = Path(given.output) / Path(os.path.basename(given.file)).stem
+    place_file(f"{stem}.html", page(profile, found).encode(), force=True)
+    output.say(f"wrote {stem}.html: {len(found)} figures with their tables")
+    drawn = picture(f"softcuda on {profile.device.name or profile.device.cpu}", found)
+    if drawn is None:
+        output.say("no picture: matplotlib is missing; pip install 'softcuda[plots]' brings it")
+    else:
+        place_file(f"{stem}.png", drawn, force=True)
+        output.say(f"wrote {stem}.png")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="soft_init report",
+        description="Draw time against size of every operation, from the samples beside a "
+        "profile: a page that needs nothing else, and a picture.",
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", nargs="?", default=CONFIG_NAME, help="default: ./CONFIG.soft")
+    add("--output", metavar="FOLDER", default=".", help="where to write; default: here")
+    add("--ops", metavar="OP,...", help="draw these ops only; default: all")
+    return parser

@@ -1,0 +1,171 @@
+"""The page of a report: one file that needs no other, no network and no script."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from softcuda.profile.model import Profile
+from softcuda.tools.display import crossing_text
+from softcuda.tools.report_curves import HOST_NAME, Figure
+from softcuda.tools.report_svg import svg_of
+from softcuda.tools.spread import OUTLIER_RULE
+
+__all__ = ["page"]
+
+# Colours that differ in lightness too; for light and for dark grounds.
+_COLOURS: Final = (
+    ("#1f5fae", "#7fb2f5"),
+    ("#2c8a57", "#74d3a0"),
+    ("#7a4ea3", "#c6a1ee"),
+    ("#b3261e", "#ff8a80"),
+    ("#b36b00", "#ffc061"),
+    ("#8a3b6b", "#f29bcb"),
+    ("#5f6b00", "#d3de6b"),
+    ("#006f7a", "#6fd9e3"),
+    ("#6d4c41", "#d7b5a6"),
+)
+_HOST_COLOURS: Final = ("#555555", "#bdbdbd")
+
+_STYLE: Final = """\
+:root { color-scheme: light dark; --ground: #ffffff; --text: #1c1c1c; --soft: #5a5a5a;
+  --line: #dcdcdc; }
+body { background: var(--ground); color: var(--text); margin: 2rem auto; max-width: 72rem;
+  padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85rem; }
+th, td { padding: .15rem .7rem; text-align: right; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child { text-align: left; }
+thead th { position: sticky; top: 0; background: var(--ground); }
+.scroll { overflow: auto; max-height: 32rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr));
+  gap: 1.5rem; }
+figure { margin: 0; } figcaption { font-weight: 600; }
+.keys { font-size: .85rem; color: var(--soft); }
+.keys span { margin-right: 1rem; white-space: nowrap; }
+.keys svg { width: 1.8rem; height: .8rem; vertical-align: middle; margin-right: .3rem; }
+svg { width: 100%; height: auto; }
+.grid { stroke: var(--line); fill: none; } .tick { fill: var(--soft); font-size: 11px; }
+.mark { fill: var(--text); font-size: 11px; }
+.curve { fill: none; stroke-width: 2; } .curve.cpu { stroke-dasharray: 6 3; }
+.curve.copied { stroke-dasharray: 2 3; }
+.cross { fill: none; stroke-width: 1.3; stroke: var(--text); }
+.cross.host { stroke-dasharray: 2 3; }
+.band { opacity: .14; fill: var(--text); }
+a { color: inherit; } details { font-size: .9rem; }
+"""
+_DARK: Final = "--ground: #161616; --text: #ececec; --soft: #a8a8a8; --line: #3a3a3a;"
+
+
+def page(profile: Profile, found: Sequence[Figure]) -> str:
+    """Return the page; the same profile and figures give the same page."""
+    names = sorted({curve.name for figure in found for curve in figure.curves} - {HOST_NAME})
+    classes = {name: f"s{place % len(_COLOURS)}" for place, name in enumerate(names)}
+    classes[HOST_NAME] = "sh"
+    device = profile.device
+    title = f"softcuda on {device.name or device.cpu or 'this machine'}"
+    parts = [
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{html.escape(title)}</title>",
+        f"<style>\n{_STYLE}{_colour_rules()}</style>\n</head>\n<body>",
+        f"<h1>{html.escape(title)}</h1>",
+        *_head(profile),
+        *_summary(found),
+        *_sections(found, classes),
+        "</body>\n</html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _colour_rules() -> str:
+    pairs = {f"s{place}": pair for place, pair in enumerate(_COLOURS)}
+    pairs["sh"] = _HOST_COLOURS
+    light = "".join(f"--{css}: {pair[0]};" for css, pair in pairs.items())
+    dark = "".join(f"--{css}: {pair[1]};" for css, pair in pairs.items())
+    rules = "".join(
+        f".curve.{css} {{ stroke: var(--{css}); }} circle.{css} {{ fill: var(--{css}); }}\n"
+        for css in pairs
+    )
+    return (
+        f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {_DARK} {dark} }} }}"
+        f"\n{rules}"
+    )
+
+
+def _head(profile: Profile) -> Iterator[str]:
+    facts = "".join(
+        f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>"
+        for key, text in (*profile.device.written(), *sorted(profile.meta.items()))
+    )
+    copies = "".join(
+        f"<tr><td>{line.direction}</td><td>{line.latency_us:g} us + {line.gb_per_s:g} GB/s</td>"
+        "</tr>"
+        for line in profile.transfer
+    )
+    yield (
+        "<p>Time of one operation against its size, on every backend that takes it: medians, with "
+        "quartiles under the pointer. Dashed: the CPU. Solid: CUDA with the data on the device. "
+        "Dotted: CUDA with the data on the host before and after, copies included. Vertical lines "
+        "mark the size from which CUDA is faster: solid with the data resident, dotted with the "
+        "data on the host; a band is how far the quartiles move it. "
+        f"{html.escape(OUTLIER_RULE[0].upper() + OUTLIER_RULE[1:])}.</p>"
+    )
+    yield f"<details><summary>Machine</summary><table>{facts}{copies}</table></details>"
+
+
+def _summary(found: Sequence[Figure]) -> Iterator[str]:
+    rows = "".join(
+        f'<tr><td><a href="#{html.escape(figure.op)}">{html.escape(figure.title)}</a></td>'
+        f"<td>{crossing_text(figure.host)}</td><td>{crossing_text(figure.resident)}</td></tr>\n"
+        for figure in found
+        if figure.host is not None or figure.resident is not None
+    )
+    if rows:
+        yield "<h2>From which size CUDA is faster</h2>"
+        yield (
+            '<div class="scroll"><table><thead><tr><th>op</th><th>data on the host</th>'
+            f"<th>data resident</th></tr></thead><tbody>\n{rows}</tbody></table></div>"
+        )
+
+
+def _sections(found: Sequence[Figure], classes: Mapping[str, str]) -> Iterator[str]:
+    for op, of_op in groupby(found, key=lambda figure: figure.op):
+        yield f'<h2 id="{html.escape(op)}">{html.escape(op)}</h2>\n<div class="pair">'
+        for figure in of_op:
+            yield f"<figure><figcaption>{html.escape(figure.title)}</figcaption>"
+            yield svg_of(figure, classes)
+            yield _keys(figure, classes)
+            yield f"<details><summary>Medians [us]</summary>{_table(figure)}</details></figure>"
+        yield "</div>"
+
+
+def _keys(figure: Figure, classes: Mapping[str, str]) -> str:
+    keys = []
+    for curve in figure.curves:
+        kind = "copied" if curve.name == HOST_NAME else curve.device
+        line = f'<path class="curve {classes[curve.name]} {kind}" d="M0 6H36"/>'
+        keys.append(
+            f'<span><svg viewBox="0 0 36 12" aria-hidden="true">{line}</svg>'
+            f"{html.escape(curve.name)}</span>"
+        )
+    return f'<p class="keys">{"".join(keys)}</p>'
+
+
+def _table(figure: Figure) -> str:
+    sizes = sorted({point.size for curve in figure.curves for point in curve.points})
+    at = [{point.size: point for point in curve.points} for curve in figure.curves]
+    head = "".join(f"<th>{html.escape(curve.name)}</th>" for curve in figure.curves)
+    rows = []
+    for size in sizes:
+        cells = "".join(
+            f"<td>{points[size].median_us:.4g}</td>" if size in points else "<td></td>"
+            for points in at
+        )
+        rows.append(f"<tr><td>{size}</td>{cells}</tr>")
+    return (
+        f'<div class="scroll"><table><thead><tr><th>size</th>{head}</tr></thead><tbody>'
+        f"{''.join(rows)}</tbody></table></div>"
+    )

@@ -1,0 +1,109 @@
+"""From samples to crossings: the sizes at which a GPU overtakes the CPU, and how sure they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from softcuda.profile.model import Crossing, Threshold
+from softcuda.tools.cells import Ledger, Outcome, Scope, State
+from softcuda.tools.spread import quantile_of
+
+__all__ = ["Race", "races", "thresholds"]
+
+_LOWER, _MIDDLE, _UPPER = 0.25, 0.5, 0.75
+
+
+class Race(NamedTuple):
+    """The fastest of each device at a size: quartiles [microseconds].
+
+    Attributes:
+        size: the row's size.
+        cpu: the CPU's.
+        cuda: the GPU's; copies are included or not.
+    """
+
+    size: int
+    cpu: tuple[float, float, float]
+    cuda: tuple[float, float, float]
+
+
+def races(ledger: Ledger, op: str, dtype: str, *, on_host: bool) -> list[Race]:
+    """Return a race for each size at which both devices were measured, sizes ascending.
+
+    Args:
+        ledger: what was measured.
+        op: token of the op.
+        dtype: name of the row's dtype.
+        on_host: whether the data is on the host before and after, so that copies count.
+    """
+    found = []
+    for size, outcomes in ledger.at(op, dtype):
+        cpu = _fastest(outcomes.values(), "cpu", on_host=False)
+        cuda = _fastest(outcomes.values(), "cuda", on_host=on_host)
+        if cpu and cuda:
+            found.append(Race(size, cpu, cuda))
+    return found
+
+
+def _fastest(
+    outcomes: Iterable[Outcome], device: str, *, on_host: bool
+) -> tuple[float, float, float] | None:
+    """Return the quartiles of the fastest backend of a device, None where there is none.
+
+    The time that counts stands in the middle: a cell that was measured again keeps its least.
+    """
+    best: tuple[float, float, float] | None = None
+    for outcome in outcomes:
+        times = outcome.host if on_host else outcome.samples or (outcome.microseconds,)
+        if outcome.state is not State.MEASURED or outcome.device != device or not times:
+            continue
+        middle = quantile_of(times, _MIDDLE) if on_host else outcome.microseconds
+        low, high = quantile_of(times, _LOWER), quantile_of(times, _UPPER)
+        if best is None or middle < best[1]:
+            best = (min(low, middle), middle, max(high, middle))
+    return best
+
+
+def thresholds(ledger: Ledger, scopes: Sequence[Scope]) -> list[Threshold]:
+    """Return both crossings of every op and dtype that was measured on both devices."""
+    found = []
+    for scope in scopes:
+        host = _crossing(races(ledger, scope.op, scope.dtype, on_host=True))
+        resident = _crossing(races(ledger, scope.op, scope.dtype, on_host=False))
+        if host is not None or resident is not None:
+            found.append(Threshold(scope.op, scope.dtype, host, resident))
+    return found
+
+
+def _crossing(found: Sequence[Race]) -> Crossing | None:
+    """Return the size from which the GPU is faster at every measured size.
+
+    Its uncertainty is how far it moves when one device is at its lower and the other at its upper
+    quartile, and at least the rounding to a whole size.
+    """
+    if not found:
+        return None
+    size = _overtaken(found, lambda race: race.cpu[1] / race.cuda[1])
+    if size is None:
+        return Crossing(found[-1].size, None, False)
+    early = _overtaken(found, lambda race: race.cpu[2] / race.cuda[0])
+    late = _overtaken(found, lambda race: race.cpu[0] / race.cuda[2])
+    ends = (size if early is None else early, found[-1].size if late is None else late)
+    return Crossing(round(size), math.ceil(max(size - ends[0], ends[1] - size)))
+
+
+def _overtaken(found: Sequence[Race], lead: Callable[[Race], float]) -> float | None:
+    """Return where the lead passes 1 for good, on log axes; None where it does not."""
+    leads = [lead(race) for race in found]
+    behind = [place for place, each in enumerate(leads) if each <= 1]
+    if not behind:
+        return float(found[0].size)
+    last = behind[-1]
+    if last + 1 == len(found):
+        return None
+    before, after = math.log(leads[last]), math.log(leads[last + 1])
+    share = -before / (after - before)
+    low, high = found[last].size, found[last + 1].size
+    return float(low * (high / low) ** share)

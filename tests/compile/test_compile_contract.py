@@ -1,0 +1,88 @@
+"""Contractions compile in every box, way to read and with chains, without spills."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from gemm_units import unit_of
+from test_compile_gemm import compiled
+
+from softcuda.backends import cuda_contract
+from softcuda.backends.cuda.contract import contract_spec
+from softcuda.backends.cuda.contract_sides import Way
+from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES
+from softcuda.backends.cuda.emitter import chain_header, emit
+from softcuda.backends.steps import Micro
+from softcuda.dtype import DType, bf16, bool_, f16, f32, f64, i64
+from softcuda.graph.op import OPS
+from softcuda.nvrtc.compiler import compile_unit
+from softcuda.target import Target
+
+H200 = Target("cuda", "sm_90a", 132, 227, 60)
+ENDS = ["sm_75", "sm_90a"]
+
+
+@pytest.mark.parametrize("arch", ENDS)
+@pytest.mark.parametrize("tile", CONTRACT_TILES[f32], ids=lambda tile: tile.name)
+def test_boxes_and_ways(tile: object, arch: str) -> None:
+    for ways in ((Way.ROWS_SINGLE, Way.DEPTH_SINGLE), (Way.DEPTH_SINGLE, Way.ROWS_VECTOR)):
+        compiled(contract_spec(f32, f32, f32, tile, ways), arch)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arch", ENDS)
+def test_wide_offsets(arch: str) -> None:
+    ways = Way.ROWS_SINGLE, Way.DEPTH_SINGLE
+    for dtype in (f32, f64):
+        compiled(contract_spec(dtype, dtype, dtype, CONTRACT_TILES[dtype][0], ways, True), arch)
+
+
+@pytest.mark.parametrize("arch", ENDS)
+def test_operands_that_are_converted(arch: str) -> None:
+    ways = Way.ROWS_SINGLE, Way.DEPTH_SINGLE
+    for a, b, dtype in ((f16, bf16, f32), (f32, i64, f32), (f64, f16, f64), (bool_, bf16, bf16)):
+        compiled(contract_spec(a, b, dtype, CONTRACT_TILES[dtype][-1], ways), arch)
+
+
+@pytest.mark.parametrize("arch", ENDS)
+@pytest.mark.parametrize("dtype", CONTRACT_TILES, ids=str)
+def test_chains_behind_a_contraction(dtype: DType, arch: str) -> None:
+    """A bias, an activation, a cast; in one launch and behind the sum of the parts."""
+    chain = [
+        ("add", (-1, 2), f32 if dtype is f16 else dtype),
+        ("gelu", (-1,), None),
+        ("mul", (-1, 3), None),
+        ("cast", (-1,), bf16),
+    ]
+    for m, k in ((512, 16), (40, 1 << 20)):
+        shapes = [(m, k, 24), (k, 24), (m,), (24, 1, 1)]
+        unit = unit_of("akb,kc->cba", shapes, dtype, chain)
+        (step,) = cuda_contract.prepare(unit, H200)
+        assert len(step.launches) == (2 if m == 40 else 1)
+        for launch in step.launches:
+            assert len(launch.spec.headers) == 1
+            compiled(launch.spec, arch)
+
+
+@pytest.mark.parametrize("extras", [None, 1, 3])
+def test_shared_memory_is_foreseen(extras: int | None) -> None:
+    for dtype in (f32, f64):
+        for tile in CONTRACT_TILES[dtype]:
+            foreseen = tile.shared_bytes(dtype.itemsize, True, extras)
+            if foreseen > STATIC_BYTES:
+                continue
+            spec = contract_spec(dtype, dtype, dtype, tile, (Way.ROWS_SINGLE,) * 2, True)
+            if extras is not None:
+                struct = emit(*_chain_of(extras, dtype))
+                arguments = ", ".join(("Chain", "1", *[dtype.name] * extras))
+                expression = spec.expression.replace(f"Rounded<{dtype}>, 1", arguments)
+                spec = replace(spec, expression=expression, headers=(chain_header(struct),))
+            made = compile_unit(spec.unit, "sm_90a")
+            assert made.resources is not None
+            assert made.resources.shared_bytes <= foreseen <= made.resources.shared_bytes + 1024
+
+
+def _chain_of(extras: int, dtype: DType) -> tuple[tuple[Micro, ...], tuple[DType, ...]]:
+    sources = [(0, 1), *((~k, k + 2) for k in range(extras - 1))]
+    chain = tuple(Micro(OPS["add"], pair, (8,), dtype, ()) for pair in sources)
+    return chain, (dtype,) * (extras + 1)

@@ -1,0 +1,160 @@
+"""Contractions on the device: every box, way to read and cut, against sums in f64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases import profile_of
+from test_gemm import assert_product, product, run, sample
+
+import softcuda as sc
+from softcuda.backends.cuda import contract
+from softcuda.backends.cuda.contract_plan import ContractProblem
+from softcuda.backends.cuda.contract_rule import BoxChoice, cuts, shapes
+from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
+from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64, promote
+
+Array = np.ndarray[Any, Any]
+
+NAME = "cuda_contract"
+CONTRACT = profile_of(NAME)
+TILES = [
+    pytest.param(dtype, tile, id=f"{dtype}_{tile.name}")
+    for dtype, tiles in CONTRACT_TILES.items()
+    for tile in tiles
+]
+# Each class of labels, in orders that make boxes over several of them; extents off every multiple.
+EQUATIONS = [
+    ("ij,jk->ik", (150, 37), (37, 141)),
+    ("ij,kj->ki", (100, 72), (260, 72)),
+    ("adb,cd->cba", (40, 24, 72), (24, 24)),
+    ("afbce,df->edcba", (24, 17, 6, 5, 36), (24, 17)),
+    ("cged,bafg->fedcba", (8, 12, 6, 8), (6, 24, 5, 12)),
+    ("dca,cbd->ba", (40, 30, 60), (30, 50, 40)),
+    ("bij,bjk->ikb", (3, 134, 20), (3, 20, 36)),
+]
+
+
+def force(monkeypatch: pytest.MonkeyPatch, tile: ContractTile, shape: int, is_cut: bool) -> None:
+    """Make every contraction take a tile: its boxes of that number, cut along the depth or not."""
+
+    def chosen(problem: ContractProblem, multiprocessors: int) -> BoxChoice:
+        found = shapes(problem, tile, multiprocessors)
+        choice = found[shape % len(found)]
+        every = list(cuts(problem, choice, multiprocessors)) if is_cut else []
+        return every[-1] if every else choice
+
+    monkeypatch.setattr(contract, "choose", chosen)
+    monkeypatch.setattr(contract, "sooner_product", lambda *_: None)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("shape", range(3))
+@pytest.mark.parametrize(("dtype", "tile"), TILES)
+def test_boxes(
+    dtype: DType, tile: ContractTile, shape: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    force(monkeypatch, tile, shape, is_cut=False)
+    for equation, a, b in EQUATIONS:
+        x, y = sample(a, dtype), sample(b, dtype, 1)
+        assert_product(run(equation, x, y, NAME), equation, x, y)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize(("dtype", "tile"), TILES)
+def test_cuts_along_the_depth(
+    dtype: DType, tile: ContractTile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bits in every run."""
+    force(monkeypatch, tile, 0, is_cut=True)
+    for equation, a, b in (
+        ("ij,jk->ik", (30, 10_003), (10_003, 17)),
+        ("dca,cbd->ba", (100, 30, 60), (30, 50, 100)),
+    ):
+        x, y = sample(a, dtype), sample(b, dtype, 1)
+        found = run(equation, x, y, NAME)
+        assert_product(found, equation, x, y)
+        assert run(equation, x, y, NAME).tobytes() == found.tobytes()
+
+
+def test_the_choice_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without cuts every box adds in one order."""
+    x, y = sample((24, 40, 8, 36), f32), sample((20, 40), f32, 1)
+    equation = "afbe,df->edba"
+    right = run(equation, x, y, NAME)
+    for tile in CONTRACT_TILES[f32]:
+        for shape in range(3):
+            force(monkeypatch, tile, shape, is_cut=False)
+            assert run(equation, x, y, NAME).tobytes() == right.tobytes()
+
+
+def test_plain_products_by_tiles() -> None:
+    """Products of matrices and their private sums go to gemm_tiled.cu, from within this backend."""
+    for equation, a, b in (
+        ("ij,jk->ik", (300, 70), (70, 140)),
+        ("ijp,jk->ik", (90, 33, 4), (33, 60)),
+    ):
+        x, y = sample(a, f32), sample(b, f32, 1)
+        assert_product(run(equation, x, y, NAME), equation, x, y)
+
+
+def test_many_tasks_a_block() -> None:
+    """Blocks take several boxes, whole and at the edges, of a depth of one and of several steps."""
+    for depth in (3, 8, 24, 100):
+        x, y = sample((70, depth, 30, 44), f32), sample((50, depth, 20), f32, 1)
+        assert_product(run("akbc,dke->ecdba", x, y, NAME), "akbc,dke->ecdba", x, y)
+
+
+@pytest.mark.sanitize
+def test_strides_of_views() -> None:
+    """Views of a leaf: stepped, reversed, turned, stretched, and off any alignment."""
+    big = sample((90, 140), f32)
+    leaf = sc.tensor(big)
+    views = [
+        (leaf[1:61, 3:73], big[1:61, 3:73]),
+        (leaf[::-1, ::2][:60, :70], big[::-1, ::2][:60, :70]),
+        (sc.permute_dims(leaf, (1, 0))[5:65, 7:77], big.T[5:65, 7:77]),
+        (sc.broadcast_to(leaf[:1, :70], (60, 70)), np.broadcast_to(big[:1, :70], (60, 70))),
+        (sc.broadcast_to(leaf[:60, :1], (60, 70)), np.broadcast_to(big[:60, :1], (60, 70))),
+    ]
+    for x, a in views:
+        for y, b in views:
+            node = product("ij,kj->ik", x, y)
+            found = sc.compile(node, CONTRACT, strict=True).run().numpy()
+            assert_product(found, "ij,kj->ik", a, b)
+
+
+def test_operands_of_two_dtypes() -> None:
+    for a, b in ((f16, f32), (bf16, f16), (f64, f16), (sc.i32, f32), (f16, sc.i64)):
+        x, y = sample((36, 20, 24), a), sample((20, 18), b, 1)
+        assert_product(run("ijp,jk->kip", x, y, NAME), "ijp,jk->kip", x, y)
+
+
+def test_infinities_stay_where_they_are() -> None:
+    a, b = sample((70, 50), f32), sample((50, 45), f32, 1)
+    a[3, 4], a[5, 6], a[5, 7], b[7, 8], b[4, 9], b[:, 11] = np.inf, -np.inf, np.inf, np.nan, 0, 1e36
+    assert_product(run("ij,jk->ik", a, b, NAME), "ij,jk->ik", a, b)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("dtype", CONTRACT_TILES, ids=str)
+def test_chains_change_no_bit(dtype: DType, is_cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bias, an activation, a factor and a cast behind a product, of rows that are stretched."""
+    force(monkeypatch, CONTRACT_TILES[dtype][-1], 0, is_cut)
+    x, y = sc.tensor(sample((40, 300, 12), dtype)), sc.tensor(sample((20, 300), dtype, 1))
+    bias, scale = sample((12, 1, 40), dtype, 2), sample((20, 1), f32, 3)
+    pair = product("akb,ck->bca", x, y)
+    plain = sc.compile(pair, CONTRACT, strict=True).run().numpy()
+    made = sc.cast(sc.relu(product("akb,ck->bca", x, y) + sc.tensor(bias)) * sc.tensor(scale), f32)
+    executable = sc.compile(made, CONTRACT)
+    fused = [step for step in executable.program.steps if step.backend_id == NAME]
+    assert len(fused) == 1 and len(fused[0].chain) > 1
+    compute = compute_dtype(dtype).numpy
+    added = (plain.astype(compute) + bias.astype(compute)).astype(dtype.numpy)
+    active = np.maximum(added.astype(compute), 0).astype(dtype.numpy)
+    wide = promote(dtype, f32).numpy
+    right = (active.astype(wide) * scale.astype(wide)).astype(np.float32)
+    np.testing.assert_array_equal(executable.run().numpy(), right)

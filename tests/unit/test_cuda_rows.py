@@ -1,0 +1,73 @@
+"""Rows and running sums of cuda_reduce as the compiler sees them: which kernel, which tile."""
+
+from __future__ import annotations
+
+import pytest
+from chain_cases import micro_of
+from reduce_steps import H200, families, step_for
+
+from softcuda.backends.cuda.rows import held_tiles, plan_row, rows_of
+from softcuda.backends.steps import Operand, Unit
+from softcuda.dtype import DTYPES, DType, bf16, f16, f32, f64
+from softcuda.graph.params import Cumulative, Dims, LayerNorm, Softmax
+from softcuda.graph.shapes import contiguous_strides
+
+ROWS = [
+    ("softmax", (8192, 8192), Softmax(1), "softmax_held", "softmax_rows"),
+    ("softmax", (64, 1 << 20), Softmax(1), "softmax_rows", "softmax_rows"),
+    ("log_softmax", (8192, 8192), Softmax(0), "softmax_columns", "softmax_columns"),
+    ("softmax", (5,), Softmax(0), "softmax_held", "softmax_rows"),
+    ("softmax", (9, 1031), Softmax(1), "softmax_held", "softmax_rows"),
+    ("cumsum", (4096, 4096), Cumulative(1), "scan_rows", "scan_rows"),
+    ("cumsum", (4096, 4096), Cumulative(0), "scan_columns", "scan_columns"),
+    (
+        "layer_norm",
+        (512, 768),
+        LayerNorm(1, "1e-05", False, False),
+        "layer_norm_held",
+        "layer_norm",
+    ),
+    ("layer_norm", (3, 40_000), LayerNorm(1, "1e-05", False, False), "layer_norm", "layer_norm"),
+]
+
+
+@pytest.mark.parametrize(("name", "dims", "params", "of_floats", "of_others"), ROWS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_rows_and_scans(
+    name: str, dims: Dims, params: object, of_floats: str, of_others: str, dtype: DType
+) -> None:
+    """Rows of the result's dtype that are short enough stay in registers."""
+    operand = Operand(0, 0, dims, contiguous_strides(dims), dtype)
+    step = step_for([micro_of(name, (0,), [operand], params)], [operand])
+    assert families(step)[-1] == (of_floats if dtype.is_float else of_others)
+    nothing = operand._replace(dims=(0, *dims[1:]))
+    assert not step_for([micro_of(name, (0,), [nothing], params)], [nothing]).launches
+
+
+def test_the_shortest_tile_that_holds_a_row() -> None:
+    for family, params in (
+        ("softmax", Softmax(1)),
+        ("layer_norm", LayerNorm(1, "1e-05", False, False)),
+    ):
+        for dtype in (f16, bf16, f32, f64):
+            tiles = held_tiles(family, dtype)
+            for length in (2, 3, 128, 1000, 4096, 8192, 8193, 16384):
+                dims = (7, length)
+                operand = Operand(0, 0, dims, contiguous_strides(dims), dtype)
+                unit = Unit((micro_of(family, (0,), [operand], params),), (operand,), operand, (0,))
+                plan = plan_row(rows_of(unit), H200)
+                held = [t.vectors * 16 // dtype.itemsize * t.threads for t in tiles]
+                if length > max(held):
+                    assert plan.tile is None
+                    continue
+                assert plan.tile == tiles[next(k for k, n in enumerate(held) if n >= length)]
+                each = plan.tile.vectors * 16 // dtype.itemsize
+                assert plan.team * each >= length
+                assert plan.team == 1 or plan.team // 2 * each < length
+
+
+def test_a_long_running_sum_takes_three_launches() -> None:
+    operand = Operand(0, 0, (1 << 24,), (1,), f32)
+    step = step_for([micro_of("cumsum", (0,), [operand], Cumulative(0))], [operand])
+    assert families(step) == ["scan_rows", "scan_carries", "scan_rows"]
+    assert step.scratch_bytes == -(-step.launches[0].grid[1] * 8 // 256) * 256
