@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from softcuda.graph.params import Dims
@@ -160,7 +160,10 @@ def _run(labels: Iterable[tuple[float, int, int]]) -> int:
     return found
 
 
-def side_boxes(axes: SideAxes, block: int, way: Way, width: int, stores: bool) -> list[SideBoxes]:
+@lru_cache(maxsize=512)
+def side_boxes(
+    axes: SideAxes, block: int, way: Way, width: int, stores: bool
+) -> tuple[SideBoxes, ...]:
     """Return the ways to cut a side that may be worth it; none where there is no such way.
 
     Args:
@@ -172,11 +175,11 @@ def side_boxes(axes: SideAxes, block: int, way: Way, width: int, stores: bool) -
     """
     if not axes.dims:
         single = way is Way.ROWS_VECTOR or stores
-        return [] if single else [SideBoxes(axes, block, way, (), (), is_flat=True)]
+        return () if single else (SideBoxes(axes, block, way, (), (), is_flat=True),)
     result, source = axes.order(axes.result), axes.order(axes.source)
     reads = way is Way.ROWS_VECTOR
     if reads and stores and result[0] != source[0]:
-        return []
+        return ()
     lead = source[0] if reads else result[0]
     leads = [lead] if way is Way.DEPTH_SINGLE else list(dict.fromkeys((lead, source[0], result[0])))
     found = [_flat(axes, block, way, [lead, *(axis for axis in result if axis != lead)])]
@@ -184,8 +187,8 @@ def side_boxes(axes: SideAxes, block: int, way: Way, width: int, stores: bool) -
         made = (_box(axes, block, way, parts, width) for parts in _parts(axes, block, leads))
         found += [one for one in made if one is not None]
     if not reads and not stores:
-        return found
-    return [one for one in found if one.places[0].extent % width == 0]
+        return tuple(found)
+    return tuple(one for one in found if one.places[0].extent % width == 0)
 
 
 def _flat(axes: SideAxes, block: int, way: Way, order: Sequence[int]) -> SideBoxes:
