@@ -32,13 +32,15 @@ struct Divisor64 {
 };
 
 // Blocks that a multiprocessor holds at once, as the second of launch bounds: BLOCKS, or as many as
-// its threads allow.
+// its threads allow. From sm_100 on compilers add in pairs, which takes more registers.
 constexpr i32 MOST_THREADS =
     __CUDA_ARCH__ == 750 ? 1024
     : __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ / 100 == 10 ? 2048
                                                                                   : 1536;
 template <i32 BLOCK, i32 BLOCKS>
-constexpr i32 blocks_held = BLOCKS * BLOCK <= MOST_THREADS ? BLOCKS : MOST_THREADS / BLOCK;
+constexpr i32 blocks_held = BLOCKS * BLOCK > MOST_THREADS ? MOST_THREADS / BLOCK
+                            : __CUDA_ARCH__ >= 1000 && BLOCKS > 2 ? BLOCKS - 1
+                                                                  : BLOCKS;
 
 // Lanes of a warp in teams of `team`, a power of two; lane 0 of each gets the whole.
 template <typename STATE>

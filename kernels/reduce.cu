@@ -23,7 +23,7 @@
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 GROUP,
           i32 BLOCKS, i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS, BLOCKS)
+__global__ void __launch_bounds__(THREADS, (blocks_held<THREADS, BLOCKS>))
     reduce_rows(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                 const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                 i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
@@ -169,9 +169,15 @@ __device__ __forceinline__ void take_scalars(STATE (&states)[WIDTH], const READI
     }
 }
 
+// Three numbers a column are more than the registers of two blocks from sm_100 on.
+template <typename STATE, i32 BLOCKS>
+constexpr i32 column_blocks = __CUDA_ARCH__ >= 1000 && sizeof(STATE) > 16
+                                  ? 1
+                                  : blocks_held<THREADS, BLOCKS>;
+
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 BLOCKS,
           i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS, BLOCKS)
+__global__ void __launch_bounds__(THREADS, (column_blocks<STATE, BLOCKS>))
     reduce_columns(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                    const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                    i64* __restrict__ status, const OPERANDS* __restrict__... operands) {

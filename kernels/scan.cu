@@ -7,8 +7,8 @@
 //   scan_carries   totals of the tiles of a row -> what comes before each of them
 //   T: any dtype, that of x; the result is of T, for bool and integers of i64
 //
-// Launch: 256 threads a block. x counts rows (tiles of 256 columns) in a grid-stride loop, y tiles
-// along the axis. Rows that are few and long take three launches: totals of the tiles, where `out`
+// Launch: 256 threads a block. x and z count rows, or x tiles of 256 columns in a grid-stride loop,
+// y tiles along the axis. Rows that are few and long take three launches: totals of the tiles, where `out`
 // is null; scan_carries; then the sums, each tile from its carry. One launch has one tile and no
 // carries. All sums meet in a fixed order.
 // Shared memory: VECTORS sums a warp.
@@ -135,7 +135,7 @@ struct Stretch {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, (is_16_bit<T> ? 4 : 3))
+__global__ void __launch_bounds__(THREADS, (blocks_held<THREADS, is_16_bit<T> ? 4 : 3>))
     scan_rows(scanned_t<T>* __restrict__ out, const T* __restrict__ source,
               total_t<T>* __restrict__ carries, i64 tile_length,
               const __grid_constant__ RowSpace<2> space) {
@@ -143,6 +143,8 @@ __global__ void __launch_bounds__(THREADS, (is_16_bit<T> ? 4 : 3))
     using Part = Stretch<T>;
 
     // indices
+    const i64 row = blockIdx.x + static_cast<i64>(blockIdx.z) * gridDim.x;
+    if (row >= space.rows) return;
     const Tiles<Sum> tiles = {carries, tile_length, gridDim.y};
     const i64 end = tiles.end(space.length);
     const i64 step = space.strides[1][space.outer_rank];
@@ -152,27 +154,24 @@ __global__ void __launch_bounds__(THREADS, (is_16_bit<T> ? 4 : 3))
     // shared memory
     __shared__ Sum slots[2][VECTORS][WARPS];
 
+    const T* const from = source + space.row(1, row);
+    scanned_t<T>* const to = out == nullptr ? nullptr : out + space.row(0, row);
+    Sum carry = out != nullptr && carries != nullptr ? tiles.carry(row) : Sum(0);
     i32 turn = 0;
 #pragma unroll 1
-    for (i64 row = blockIdx.x; row < space.rows; row += gridDim.x) {
-        const T* const from = source + space.row(1, row);
-        scanned_t<T>* const to = out == nullptr ? nullptr : out + space.row(0, row);
-        Sum carry = out != nullptr && carries != nullptr ? tiles.carry(row) : Sum(0);
-#pragma unroll 1
-        for (i64 base = tiles.begin(); base < end; base += Part::ELEMENTS) {
-            const i32 left = static_cast<i32>(
-                end - base < Part::ELEMENTS ? end - base : Part::ELEMENTS);
-            // load
-            Part part;
-            part.load(from + base * step, step, left, even);
-            // compute
-            carry = part.scan(carry, slots[turn]);
-            turn ^= 1;
-            // store
-            if (out != nullptr) part.store(to + base * out_step, out_step, left, even);
-        }
-        if (out == nullptr && threadIdx.x == 0) tiles.carry(row) = carry;
+    for (i64 base = tiles.begin(); base < end; base += Part::ELEMENTS) {
+        const i32 left =
+            static_cast<i32>(end - base < Part::ELEMENTS ? end - base : Part::ELEMENTS);
+        // load
+        Part part;
+        part.load(from + base * step, step, left, even);
+        // compute
+        carry = part.scan(carry, slots[turn]);
+        turn ^= 1;
+        // store
+        if (out != nullptr) part.store(to + base * out_step, out_step, left, even);
     }
+    if (out == nullptr && threadIdx.x == 0) tiles.carry(row) = carry;
 }
 
 template <typename T>

@@ -298,4 +298,3 @@ def test_agreement_sees_nan_infinity_and_single_elements() -> None:
         assert f"1 of 4 elements are wrong, the first at [{place}]" in disagreement(
             bad, right, f32, 1
         )
-    assert "shape" in disagreement(good[:3], right, f32, 1)

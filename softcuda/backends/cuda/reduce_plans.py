@@ -13,10 +13,9 @@ from softcuda.backends.cuda.reduce_shapes import (
     MULTIPROCESSORS,
     REDUCE_THREADS,
     ReduceTile,
-    columns_tile,
+    family_tile,
     is_light,
     power_above,
-    short_tile,
 )
 from softcuda.backends.cuda.spaces import (
     SPLIT_BESIDE,
@@ -88,12 +87,15 @@ def planned(
     """Return how a reduction is computed."""
     lanes = target.multiprocessors or MULTIPROCESSORS
     if not loops.is_rows:
-        return _columns(loops, columns_tile(tile), is_light(measure), shape, lanes)
+        return _columns(
+            loops, family_tile("reduce_columns", measure, tile), is_light(measure), shape, lanes
+        )
     even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
     if even and loops.inner.extent:
         plan = _even_rows(loops, measure, tile, lanes)
         if plan is not None and loops.results <= plan.outputs * _MAX_BLOCKS:
             return plan
+    tile = family_tile("reduce_rows", measure, tile)
     vectors = -(-loops.inner.extent // tile.width)
     outputs = max(loops.results, 1)
     team = min(8, power_above(vectors))
@@ -105,8 +107,6 @@ def planned(
         SPLIT_BESIDE: loops.beside.extent,
         SPLIT_CHUNKS: -(-(loops.inner.extent + 2 * (tile.width - 1)) // tile.width // team),
     }
-    if measure.is_placed:  # vectors beside each other: their places rise within each alone
-        tile = tile._replace(group=1)
     plan = Plan("reduce_rows", tile, team, 1, SPLIT_REST, 0, even, beside_even)
     return _once(plan, counts, -(-outputs // plan.outputs), lanes)
 
@@ -117,9 +117,8 @@ def _even_rows(loops: Loops, measure: Measure, tile: ReduceTile, lanes: int) -> 
     light, outputs = is_light(measure), loops.results
     is_one, batches = loops.outer_reduced == 1, _batches(measure, tile.width)
     if is_one and light and vectors <= _SHORT and len(loops.kept) <= 1:
-        plan = Plan(
-            "reduce_short_rows", short_tile(tile), power_above(vectors), 1, 0, 0, True, True
-        )
+        short = family_tile("reduce_short_rows", measure, tile)
+        plan = Plan("reduce_short_rows", short, power_above(vectors), 1, 0, 0, True, True)
         if outputs >= plan.outputs * lanes:
             return plan
     by_chunk = beside == 1 or vectors > REDUCE_THREADS

@@ -14,14 +14,13 @@ __all__ = [
     "MULTIPROCESSORS",
     "REDUCE_THREADS",
     "ReduceTile",
-    "columns_tile",
+    "family_tile",
     "is_light",
     "parts_across",
     "parts_spec",
     "power_above",
     "reduce_spec",
     "reduce_tile",
-    "short_tile",
 ]
 
 MULTIPROCESSORS: Final = 132  # where the target does not say
@@ -84,14 +83,17 @@ def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> 
     return ReduceTile(width, loads, max(min(loads, elements // width), 1), blocks)
 
 
-def short_tile(tile: ReduceTile) -> ReduceTile:
-    """Return what a thread of reduce_short_rows reads at once: a vector of each of some rows."""
-    return tile._replace(loads=min(8, 64 // tile.width), group=1, blocks=3)
-
-
-def columns_tile(tile: ReduceTile) -> ReduceTile:
-    """Return what a thread of reduce_columns reads at once: it has a state a column."""
-    return tile._replace(blocks=2)
+def family_tile(family: str, measure: Measure, tile: ReduceTile) -> ReduceTile:
+    """Return what a thread of one of the kernels reads at once, `tile` being that of rows."""
+    if family == "reduce_short_rows":  # a vector of each of some rows
+        return tile._replace(loads=min(8, 64 // tile.width), group=1, blocks=3)
+    if family == "reduce_columns":  # a state a column
+        loads = min(tile.loads, 4) if tile.width in (2, 8) else tile.loads
+        return tile._replace(loads=loads, blocks=3 if loads < tile.loads else 2)
+    if family == "reduce_rows":  # places of vectors beside each other rise within each alone
+        most = 1 if measure.is_placed else max(16 // tile.width, 1)
+        return tile._replace(group=min(tile.group, most))
+    return tile
 
 
 def reduce_spec(

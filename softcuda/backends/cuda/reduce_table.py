@@ -6,17 +6,15 @@ that are left out differ from these in types alone; they are compiled when a gra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from softcuda.backends.cuda.emitter import Part
 from softcuda.backends.cuda.reduce_shapes import (
-    ReduceTile,
-    columns_tile,
+    family_tile,
     parts_spec,
     reduce_spec,
     reduce_tile,
-    short_tile,
 )
 from softcuda.backends.cuda.states import measure_of
 from softcuda.backends.steps import Operand
@@ -28,12 +26,6 @@ from softcuda.kernelspec import KernelSpec
 __all__ = ["REDUCE_KERNELS"]
 
 _NAMES: Final = ("prod", "max", "argmax", "any", "var", "logsumexp", "norm", "powers")
-_TILES: Final[dict[str, Callable[[ReduceTile], ReduceTile]]] = {
-    "reduce_rows": lambda tile: tile,
-    "reduce_even_rows": lambda tile: tile,
-    "reduce_short_rows": short_tile,
-    "reduce_columns": columns_tile,
-}
 _PARAMS: Final[dict[str, Any]] = {
     "var": Moment((0,), False, "0"),
     "norm": Norm((0,), False, "2"),
@@ -53,7 +45,7 @@ def _specs(name: str, dtype: DType, *families: str) -> Iterator[KernelSpec]:
         if family == "reduce_parts":
             yield parts_spec(measure, epilogue)
             continue
-        yield reduce_spec(measure, prologue, epilogue, family, _TILES[family](tile))
+        yield reduce_spec(measure, prologue, epilogue, family, family_tile(family, measure, tile))
 
 
 def _table() -> Iterator[KernelSpec]:

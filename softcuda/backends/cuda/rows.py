@@ -66,7 +66,7 @@ _TILES: Final = {
         "f16": (HeldTile(2, 256, 5), HeldTile(4, 256, 3), HeldTile(2, 1024, 1)),
         "bf16": (HeldTile(2, 256, 6), HeldTile(4, 256, 4), HeldTile(4, 1024, 1)),
         "f32": (HeldTile(4, 256, 5), HeldTile(8, 256, 3), HeldTile(4, 1024, 1)),
-        "f64": (HeldTile(4, 256, 3), HeldTile(8, 256, 2), HeldTile(4, 1024, 1)),
+        "f64": (HeldTile(4, 256, 3), HeldTile(4, 512, 1), HeldTile(4, 1024, 1)),
     },
     "layer_norm": {
         "f16": (HeldTile(2, 256, 6), HeldTile(4, 256, 2), HeldTile(2, 1024, 1)),

@@ -76,7 +76,8 @@ def _planned(unit: Unit, target: Target) -> tuple[tuple[KernelLaunch, ...], int]
         tiles = _tiles(lanes * 2, count, length, 2 * each)
     tile_length = -(-length // (tiles * each)) * each
     tiles = -(-length // tile_length)
-    grid = (min(blocks, _MAX_BLOCKS), tiles, 1)
+    wide = min(blocks, _MAX_BLOCKS)
+    grid = (wide, tiles, 1 if rows.is_columns(1) else -(-blocks // wide))
     pointer = read(micro.sources[0])
 
     def launched(out: Argument, carries: Argument) -> KernelLaunch:
