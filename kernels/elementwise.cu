@@ -3,16 +3,16 @@
 //   out[i] = Chain(in0[i], in1[i], ...)       Chain is generated: chain.cuh, over ops.cuh
 //
 //   elementwise_dense     operands Dense or Single: vectors of WIDTH, no division
-//   elementwise_strided   any operands, RANK fused axes; the dense ones and the result by vectors of
-//                         WIDTH, Row ones too, Level by one value a vector, Strided lane by lane
+//   elementwise_strided   any operands, RANK fused axes; the dense ones and the result by vectors
+//                         of WIDTH, Row ones too, Level by one value a vector, Strided lane by lane
 //   dtypes: all, mixed at will; every architecture
 //
 // Launch: THREADS threads a block, a tile of THREADS * WIDTH * UNROLL elements, grid-stride.
 // Every thread loads UNROLL vectors of each operand before it uses the first.
 // Shared memory: none.
 // Limits: any count and any alignment: where an address is not a multiple of its vector, lanes
-// are moved one by one, the same for all threads. Where WRAPS, the innermost axis has at least WIDTH
-// elements. `status` may be null; see `report` of report.cuh. `out` overlaps no operand.
+// are moved one by one, the same for all threads. Where WRAPS, the innermost axis has at least
+// WIDTH elements. `status` may be null; see `report` of report.cuh. `out` overlaps no operand.
 #include "chain.cuh"
 #include "operands.cuh"
 #include "strided.cuh"
@@ -158,7 +158,8 @@ struct StridedLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
             if (aligned && spot.lanes == WIDTH) {
                 reader.template fetch<true>(u, from);
             } else {
-                reader.fetch_lanes(u, [&](i32 lane) { return lane < spot.lanes ? from + lane : in; });
+                reader.fetch_lanes(
+                    u, [&](i32 lane) { return lane < spot.lanes ? from + lane : in; });
             }
         } else if constexpr (OPERAND::LIES == Lies::ROW || OPERAND::LIES == Lies::LEVEL) {
             const auto* const from = in + spot.here.at[SIDE];

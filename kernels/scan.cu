@@ -7,10 +7,10 @@
 //   scan_carries   totals of the tiles of a row -> what comes before each of them
 //   T: any dtype, that of x; the result is of T, for bool and integers of i64
 //
-// Launch: 256 threads a block. x and z count rows, or x tiles of 256 columns in a grid-stride loop,
-// y tiles along the axis. Rows that are few and long take three launches: totals of the tiles, where `out`
-// is null; scan_carries; then the sums, each tile from its carry. One launch has one tile and no
-// carries. All sums meet in a fixed order.
+// Launch: 256 threads a block. x and z count rows, or x tiles of 256 columns in a grid-stride loop;
+// y tiles along the axis. Rows that are few and long take three launches: totals of the tiles,
+// where `out` is null; scan_carries; then the sums, each tile from its carry. One launch has one
+// tile and no carries. All sums meet in a fixed order.
 // Shared memory: VECTORS sums a warp.
 // Limits: any extents and strides; vectors where rows are vectors from end to end. Sums are kept in
 // f64 (i64) and rounded once each.
@@ -135,7 +135,7 @@ struct Stretch {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, (blocks_held<THREADS, is_16_bit<T> ? 4 : 3>))
+__global__ void __launch_bounds__(THREADS)
     scan_rows(scanned_t<T>* __restrict__ out, const T* __restrict__ source,
               total_t<T>* __restrict__ carries, i64 tile_length,
               const __grid_constant__ RowSpace<2> space) {

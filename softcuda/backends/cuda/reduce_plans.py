@@ -87,9 +87,7 @@ def planned(
     """Return how a reduction is computed."""
     lanes = target.multiprocessors or MULTIPROCESSORS
     if not loops.is_rows:
-        return _columns(
-            loops, family_tile("reduce_columns", measure, tile), is_light(measure), shape, lanes
-        )
+        return _columns(loops, family_tile("reduce_columns", measure, tile), shape, lanes)
     even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
     if even and loops.inner.extent:
         plan = _even_rows(loops, measure, tile, lanes)
@@ -159,7 +157,7 @@ def _batches(measure: Measure, width: int) -> int:
     return 1 if width <= 4 else 4
 
 
-def _columns(loops: Loops, tile: ReduceTile, light: bool, shape: Varying, lanes: int) -> Plan:
+def _columns(loops: Loops, tile: ReduceTile, shape: Varying, lanes: int) -> Plan:
     """Return how columns are reduced: by threads across as many as leave blocks enough."""
     even, beside_even = _evenness(loops, tile.width, shape, tile.width)
     vectors = -(-loops.inner.extent // tile.width)

@@ -88,11 +88,13 @@ def family_tile(family: str, measure: Measure, tile: ReduceTile) -> ReduceTile:
     if family == "reduce_short_rows":  # a vector of each of some rows
         return tile._replace(loads=min(8, 64 // tile.width), group=1, blocks=3)
     if family == "reduce_columns":  # a state a column
-        loads = min(tile.loads, 4) if tile.width in (2, 8) else tile.loads
-        return tile._replace(loads=loads, blocks=3 if loads < tile.loads else 2)
+        if tile.width not in (2, 8):
+            return tile._replace(blocks=2)
+        return tile._replace(loads=max(tile.loads // 2, 1), blocks=3 if tile.loads == 8 else 2)
     if family == "reduce_rows":  # places of vectors beside each other rise within each alone
-        most = 1 if measure.is_placed else max(16 // tile.width, 1)
-        return tile._replace(group=min(tile.group, most))
+        if measure.is_placed:
+            return tile._replace(loads=min(tile.loads, 4), group=1)
+        return tile._replace(group=min(tile.group, max(16 // tile.width, 1)))
     return tile
 
 
