@@ -163,7 +163,7 @@ def _side(axes: tuple[MovedAxis, ...], parts: tuple[int, ...], lane: int, field:
         lane: bytes.
         field: of MovedAxis: 1 for the input, 2 for the output.
     """
-    steps = [abs(axis[field]) for axis in axes]
+    steps = [abs(axis.steps[field - 1]) for axis in axes]
     moving = [k for k, step in enumerate(steps) if step]
     run, end = 1, -1
     for k in sorted(moving, key=steps.__getitem__):
