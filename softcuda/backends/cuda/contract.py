@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from softcuda.backends.cuda.contract_pack import (
@@ -14,7 +13,6 @@ from softcuda.backends.cuda.contract_pack import (
 from softcuda.backends.cuda.contract_plan import ContractProblem, plan_contraction
 from softcuda.backends.cuda.contract_products import sooner_product
 from softcuda.backends.cuda.contract_rule import (
-    MULTIPROCESSORS,
     BoxChoice,
     choose,
     contract_us,
@@ -22,15 +20,22 @@ from softcuda.backends.cuda.contract_rule import (
 )
 from softcuda.backends.cuda.contract_sides import Way
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
-from softcuda.backends.cuda.emitter import chain_digest, chain_header, chain_label, emit, split
-from softcuda.backends.cuda.naive_contraction import PreparedPair, prepared_pair
+from softcuda.backends.cuda.gemm_tiles import MULTIPROCESSORS
+from softcuda.backends.cuda.naive_contraction import PreparedPair
 from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
-from softcuda.backends.launches import Argument, packed, read, scratch, write
-from softcuda.backends.steps import Operand, Step, Unit
-from softcuda.dtype import DType, compute_dtype, f32, f64
-from softcuda.errors import BackendError
-from softcuda.graph.shapes import contiguous_strides
-from softcuda.kernelspec import KernelSpec, Rounding
+from softcuda.backends.cuda.products import (
+    SUM_THREADS,
+    packed_parameters,
+    prepared_product,
+    product_spec,
+    shown_product,
+    sum_spec,
+    with_chain,
+)
+from softcuda.backends.launches import Argument, scratch, write
+from softcuda.backends.steps import Step, Unit
+from softcuda.dtype import DType, f32, f64
+from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
 __all__ = [
@@ -40,12 +45,6 @@ __all__ = [
     "planned_contraction",
     "prepare_contract",
 ]
-
-PARAMETER_BYTES: Final = 4096
-SUM_THREADS: Final = 256
-
-_NO_CHAIN: Final = chain_header()
-_PRODUCTS: Final = ("contract", "gemm_tiled", "gemm_narrow")
 
 
 def contract_spec(
@@ -66,61 +65,21 @@ def contract_spec(
         ways: how a and b are read.
         wide: offsets are 64 bits.
     """
-    names = dict.fromkeys((a.name, b.name, dtype.name))
-    stored = dtype.name if len(names) == 1 else f"{a.name}_{b.name}_{dtype.name}"
     reads = "_".join(way.value for way in ways)
-    kinds = f"{a.name}, {b.name}, {dtype.name}, {tile.expression}"
     named = ", ".join(way.name for way in ways)
     offset = "i64" if wide else "i32"
-    return KernelSpec(
+    return product_spec(
         "contract",
-        f"{stored}_{tile.name}_{reads}{'_wide' if wide else ''}",
-        "contract.cu",
-        f"contract<{kinds}, {named}, {offset}, {_rounded(dtype)}>",
-        (dtype.name, a.name, b.name),
+        f"{tile.name}_{reads}{'_wide' if wide else ''}",
+        f"{tile.expression}, {named}, {offset}",
+        (a, b, dtype),
         tile.threads,
-        tile=(tile.m, tile.n, tile.k),
-        rounding=Rounding.FMA,
-        headers=(_NO_CHAIN,),
+        (tile.m, tile.n, tile.k),
     )
 
 
 def _sum_spec(dtype: DType) -> KernelSpec:
-    """Return the kernel that adds the parts of tiles that are cut."""
-    return KernelSpec(
-        "contract_sum",
-        dtype.name,
-        "contract.cu",
-        f"contract_sum<{dtype.name}, {_rounded(dtype)}>",
-        (dtype.name, compute_dtype(dtype).name),
-        SUM_THREADS,
-        tile=(SUM_THREADS,),
-        rounding=Rounding.FMA,
-        headers=(_NO_CHAIN,),
-    )
-
-
-def _rounded(dtype: DType) -> str:
-    """Return the last template arguments of a kernel without a chain."""
-    return f"Rounded<{dtype.name}>, 1"
-
-
-def _with_chain(spec: KernelSpec, problem: ContractProblem, rank: int) -> KernelSpec:
-    """Return the same kernel with the problem's chain in place of the rounding alone."""
-    part = problem.epilogue
-    if not part.chain:
-        return spec
-    header = chain_header(emit(part.chain, part.dtypes))
-    extras = [dtype.name for dtype in part.dtypes[1:]]
-    arguments = ", ".join(("Chain", str(rank), *extras))
-    label = f"{chain_label(part.chain)}_{chain_digest(header)}"
-    return replace(
-        spec,
-        variant=f"{spec.variant}_{label}_rank{rank}",
-        expression=f"{spec.expression.removesuffix(_rounded(problem.dtype) + '>')}{arguments}>",
-        dtypes=(part.result.name, *spec.dtypes[1:], *extras),
-        headers=(header,),
-    )
+    return sum_spec("contract_sum", "contract.cu", dtype)
 
 
 # The boxes that serve most contractions, read in vectors of rows and along the depth; other boxes,
@@ -141,12 +100,7 @@ def prepare_contract(backend_id: str, unit: Unit, target: Target) -> tuple[Step,
         BackendError: ops stand in front of the contraction, or the chain reads so many operands
             that their strides are more than a kernel takes.
     """
-    return one_step(backend_id, unit, lambda: _planned(unit, target), _shown)
-
-
-def _shown(launches: Launches) -> str:
-    """Return the kernel that tables show: the one that multiplies."""
-    return next(launch.spec.id for launch in launches if launch.spec.family in _PRODUCTS)
+    return one_step(backend_id, unit, lambda: _planned(unit, target), shown_product)
 
 
 def planned_contraction(unit: Unit) -> tuple[PreparedPair, ContractProblem]:
@@ -155,17 +109,8 @@ def planned_contraction(unit: Unit) -> tuple[PreparedPair, ContractProblem]:
     Raises:
         BackendError: ops stand in front of the contraction.
     """
-    parts = split(unit)
-    anchor = parts.anchor
-    if any(part.chain for part in parts.prologues):
-        raise BackendError(
-            f"cuda_contract was given ops in front of {anchor.op.name}; allowed are ops behind it"
-        )
-    sources = [part.operands[0] for part in parts.prologues]
-    strides = contiguous_strides(anchor.dims)
-    product = Operand(unit.result.value, 0, anchor.dims, strides, anchor.dtype)
-    made = prepared_pair(unit, sources, product, anchor.params)
-    return made, plan_contraction(unit, made, product, parts.epilogue)
+    made = prepared_product("cuda_contract", unit)
+    return made.pair, plan_contraction(unit, made.pair, made.product, made.epilogue)
 
 
 def _planned(unit: Unit, target: Target) -> tuple[Launches, int]:
@@ -202,12 +147,13 @@ def contract_launches(
     cut = batches * choice.tiles_of_batch - choice.whole
     parts = scratch(part_place) if cut else write()
     blocks = min(choice.tasks(batches), (multiprocessors or MULTIPROCESSORS) * tile.resident)
+    chain = problem.dtype, problem.epilogue, rank
     first = launch_in_row(
-        _with_chain(spec, problem, rank), blocks, (write(), parts, *operands, *parameters)
+        with_chain(spec, *chain), blocks, (write(), parts, *operands, *parameters)
     )
     if not cut:
         return (first,)
-    sums = _with_chain(_sum_spec(problem.dtype), problem, rank)
+    sums = with_chain(_sum_spec(problem.dtype), *chain)
     vectors = cut * tile.m * tile.n // problem.width
     last = launch_in_row(sums, -(-vectors // SUM_THREADS), (write(), parts, *parameters))
     return first, last
@@ -216,12 +162,4 @@ def contract_launches(
 def _parameters(problem: ContractProblem, choice: BoxChoice) -> tuple[Argument, ...]:
     """Return the arguments that both kernels end with."""
     shape, extras = pack_contraction(problem, choice), pack_extra_operands(problem, choice)
-    numbers = problem.epilogue.operands
-    used = len(shape) + len(extras) + 8 * (4 + len(numbers))
-    if used > PARAMETER_BYTES:
-        raise BackendError(
-            f"a chain behind a contraction reads {len(numbers)} operands whose strides take "
-            f"{used} bytes of parameters; allowed are {PARAMETER_BYTES}; evaluate a part of the "
-            "chain before, or give it operands of fewer axes"
-        )
-    return (packed(shape), packed(extras), *(read(number) for number in numbers))
+    return packed_parameters(shape, extras, problem.epilogue)

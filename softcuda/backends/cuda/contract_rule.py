@@ -30,6 +30,7 @@ from softcuda.backends.cuda.contract_sides import (
     side_boxes,
 )
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES, ContractTile
+from softcuda.backends.cuda.gemm_tiles import MAX_PART_BYTES, MULTIPROCESSORS, SPLITS
 from softcuda.dtype import compute_dtype
 
 __all__ = ["BoxChoice", "choose", "contract_us", "cut_bytes", "cuts", "shapes"]
@@ -50,10 +51,7 @@ READ_EXTRA: Final = 0.85  # of the rest of a line that costs as if it was asked 
 WRITTEN_EXTRA: Final = 0.55
 REST: Final = 0.02  # of what runs beside the longest of the three, and delays it
 CACHED: Final = 1 << 23  # bytes of an operand whose lines the L2 cache keeps
-SPLITS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 MIN_STEPS: Final = 4  # steps of a part
-MAX_PART_BYTES: Final = 1 << 28
-MULTIPROCESSORS: Final = 128  # where the target does not say
 KEPT: Final = 3  # cuts of a side that are tried with every cut of the other
 
 

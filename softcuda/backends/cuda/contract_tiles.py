@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from softcuda.backends.cuda.product_tile import ProductTile
 from softcuda.dtype import DType, bf16, f16, f32, f64
 
 __all__ = ["CONTRACT_TILES", "STATIC_BYTES", "ContractTile"]
@@ -18,44 +19,20 @@ TASK_BYTES: Final = 640  # of what a block knows of its tasks
 
 
 @dataclass(frozen=True, slots=True)
-class ContractTile:
-    """A box: what a block and a thread make, and how well.
+class ContractTile(ProductTile):
+    """A box: what a block and a thread make, and how well; lanes_m is 2, 4, 8 or 16.
 
     Attributes:
-        m: rows of a block's box.
-        n: columns.
-        k: depth of a step.
-        thread_m: rows of a thread's part.
-        thread_n: columns.
-        stages: steps that are in shared memory at once.
-        lanes_m: threads of a warp along m: 2, 4, 8 or 16.
         resident: blocks that a multiprocessor holds at once.
         full: share of a multiprocessor's FMA rate where it holds that many.
         alone: share where it holds one.
         is_usual: it serves many contractions, and is compiled ahead.
     """
 
-    m: int
-    n: int
-    k: int
-    thread_m: int
-    thread_n: int
-    stages: int
-    lanes_m: int
     resident: int
     full: float
     alone: float
     is_usual: bool = True
-
-    @property
-    def threads(self) -> int:
-        """Threads a block."""
-        return (self.m // self.thread_m) * (self.n // self.thread_n)
-
-    @property
-    def name(self) -> str:
-        """Such as "128x64x8"."""
-        return f"{self.m}x{self.n}x{self.k}"
 
     @property
     def expression(self) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, TypeAlias
 
-from softcuda.backends.cuda.emitter import chain_digest, chain_header, chain_label, emit, split
 from softcuda.backends.cuda.gemm_narrow import (
     MAX_FEW,
     NarrowTile,
@@ -28,14 +26,21 @@ from softcuda.backends.cuda.gemm_tiles import (
     part_bytes,
     tile_count,
 )
-from softcuda.backends.cuda.naive_contraction import PreparedPair, prepared_pair
+from softcuda.backends.cuda.naive_contraction import PreparedPair
 from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
-from softcuda.backends.launches import Argument, packed, read, scratch, write
-from softcuda.backends.steps import Operand, Step, Unit
+from softcuda.backends.cuda.products import (
+    SUM_THREADS,
+    packed_parameters,
+    prepared_product,
+    product_spec,
+    shown_product,
+    sum_spec,
+    with_chain,
+)
+from softcuda.backends.launches import Argument, scratch, write
+from softcuda.backends.steps import Step, Unit
 from softcuda.dtype import DType, compute_dtype, f32, f64
-from softcuda.errors import BackendError
-from softcuda.graph.shapes import contiguous_strides
-from softcuda.kernelspec import KernelSpec, Rounding
+from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
 __all__ = [
@@ -50,12 +55,7 @@ __all__ = [
 
 Variant: TypeAlias = GemmVariant[GemmTile] | GemmVariant[NarrowTile]
 
-PARAMETER_BYTES: Final = 4096
-SUM_THREADS: Final = 256
 MAX_BLOCKS: Final = 2**31 - 1
-
-_NO_CHAIN: Final = chain_header()
-_PRODUCTS: Final = ("gemm_tiled", "gemm_narrow")
 
 
 def gemm_spec(
@@ -75,18 +75,14 @@ def gemm_spec(
         readings: how a and b are read.
     """
     reads = "any" if Reading.ANY in readings else "_".join(way.value for way in readings)
-    kinds = f"{a.name}, {b.name}, {dtype.name}, {tile.expression}"
     ways = ", ".join(reading.name for reading in readings)
-    return KernelSpec(
+    return product_spec(
         "gemm_tiled",
-        f"{_stored(a, b, dtype)}_{tile.name}_{reads}",
-        "gemm_tiled.cu",
-        f"gemm_tiled<{kinds}, {ways}, {_rounded(dtype)}>",
-        (dtype.name, a.name, b.name),
+        f"{tile.name}_{reads}",
+        f"{tile.expression}, {ways}",
+        (a, b, dtype),
         tile.threads,
-        tile=(tile.m, tile.n, tile.k),
-        rounding=Rounding.FMA,
-        headers=(_NO_CHAIN,),
+        (tile.m, tile.n, tile.k),
     )
 
 
@@ -99,62 +95,13 @@ def narrow_spec(a: DType, b: DType, dtype: DType, tile: NarrowTile) -> KernelSpe
         dtype: of the product.
         tile: what a block sums.
     """
-    kinds = f"{a.name}, {b.name}, {dtype.name}, {tile.expression}"
-    return KernelSpec(
-        "gemm_narrow",
-        f"{_stored(a, b, dtype)}_{tile.name}",
-        "gemm_narrow.cu",
-        f"gemm_narrow<{kinds}, {_rounded(dtype)}>",
-        (dtype.name, a.name, b.name),
-        tile.threads,
-        tile=(tile.m, tile.n),
-        rounding=Rounding.FMA,
-        headers=(_NO_CHAIN,),
+    return product_spec(
+        "gemm_narrow", tile.name, tile.expression, (a, b, dtype), tile.threads, (tile.m, tile.n)
     )
-
-
-def _stored(a: DType, b: DType, dtype: DType) -> str:
-    """Return the dtypes as a kernel's name has them."""
-    names = dict.fromkeys((a.name, b.name, dtype.name))
-    return dtype.name if len(names) == 1 else f"{a.name}_{b.name}_{dtype.name}"
 
 
 def _sum_spec(dtype: DType) -> KernelSpec:
-    """Return the kernel that adds the parts of a split product."""
-    return KernelSpec(
-        "gemm_split_sum",
-        dtype.name,
-        "gemm_tiled.cu",
-        f"gemm_split_sum<{dtype.name}, {_rounded(dtype)}>",
-        (dtype.name, compute_dtype(dtype).name),
-        SUM_THREADS,
-        tile=(SUM_THREADS,),
-        rounding=Rounding.FMA,
-        headers=(_NO_CHAIN,),
-    )
-
-
-def _rounded(dtype: DType) -> str:
-    """Return the last template arguments of a kernel without a chain."""
-    return f"Rounded<{dtype.name}>, 1"
-
-
-def _with_chain(spec: KernelSpec, plan: GemmPlan) -> KernelSpec:
-    """Return the same kernel with the plan's chain in place of the rounding alone."""
-    part = plan.epilogue
-    if not part.chain:
-        return spec
-    header = chain_header(emit(part.chain, part.dtypes))
-    extras = [dtype.name for dtype in part.dtypes[1:]]
-    arguments = ", ".join(("Chain", str(plan.extra_rank), *extras))
-    label = f"{chain_label(part.chain)}_{chain_digest(header)}"
-    return replace(
-        spec,
-        variant=f"{spec.variant}_{label}_rank{plan.extra_rank}",
-        expression=f"{spec.expression.removesuffix(_rounded(plan.dtype) + '>')}{arguments}>",
-        dtypes=(part.result.name, *spec.dtypes[1:], *extras),
-        headers=(header,),
-    )
+    return sum_spec("gemm_split_sum", "gemm_tiled.cu", dtype)
 
 
 # How the operands of a row-major product are read where vectors fit.
@@ -182,12 +129,7 @@ def prepare_gemm(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...
         BackendError: ops stand in front of the contraction, or the chain reads so many operands
             that their strides are more than a kernel takes.
     """
-    return one_step(backend_id, unit, lambda: _planned(unit, target), _shown)
-
-
-def _shown(launches: Launches) -> str:
-    """Return the kernel that tables show: the one that multiplies."""
-    return next(launch.spec.id for launch in launches if launch.spec.family in _PRODUCTS)
+    return one_step(backend_id, unit, lambda: _planned(unit, target), shown_product)
 
 
 def planned_product(unit: Unit) -> tuple[PreparedPair, GemmPlan]:
@@ -196,17 +138,8 @@ def planned_product(unit: Unit) -> tuple[PreparedPair, GemmPlan]:
     Raises:
         BackendError: ops stand in front of the contraction.
     """
-    parts = split(unit)
-    anchor = parts.anchor
-    if any(part.chain for part in parts.prologues):
-        raise BackendError(
-            f"cuda_tiled was given ops in front of {anchor.op.name}; allowed are ops behind it"
-        )
-    sources = [part.operands[0] for part in parts.prologues]
-    strides = contiguous_strides(anchor.dims)
-    product = Operand(unit.result.value, 0, anchor.dims, strides, anchor.dtype)
-    made = prepared_pair(unit, sources, product, anchor.params)
-    return made, plan_gemm(unit, made, product, parts.epilogue)
+    made = prepared_product("cuda_tiled", unit)
+    return made.pair, plan_gemm(unit, made.pair, made.product, made.epilogue)
 
 
 def _planned(unit: Unit, target: Target) -> tuple[Launches, int]:
@@ -243,15 +176,17 @@ def gemm_launches(
     size, tile = plan.size, variant.tile
     dtypes = plan.a.dtype, plan.b.dtype, plan.dtype
     if isinstance(tile, NarrowTile):
-        spec = _with_chain(narrow_spec(*dtypes, tile), plan)
+        alone = narrow_spec(*dtypes, tile)
     else:
-        spec = _with_chain(gemm_spec(*dtypes, tile, readings), plan)
+        alone = gemm_spec(*dtypes, tile, readings)
+    chain = plan.dtype, plan.epilogue, plan.extra_rank
+    spec = with_chain(alone, *chain)
     operands = plan.a.argument, plan.b.argument
     tiles = tile_count(size, tile)
     cut = tiles - variant.whole
     if cut:
         parameters = _parameters(plan, variant, 0, variant.whole)
-        sums, parts = _with_chain(_sum_spec(plan.dtype), plan), scratch(part_place)
+        sums, parts = with_chain(_sum_spec(plan.dtype), *chain), scratch(part_place)
         vectors = cut * tile.m * tile.n // plan.width
         return (
             launch_in_row(
@@ -274,13 +209,5 @@ def _parameters(
     plan: GemmPlan, variant: Variant, first_batch: int, whole: int
 ) -> tuple[Argument, ...]:
     """Return the arguments that both kernels end with."""
-    problem, extras = pack_problem(plan, variant, first_batch, whole), pack_extras(plan)
-    numbers = plan.epilogue.operands
-    used = len(problem) + len(extras) + 8 * (4 + len(numbers))
-    if used > PARAMETER_BYTES:
-        raise BackendError(
-            f"a chain behind a contraction reads {len(numbers)} operands whose strides take "
-            f"{used} bytes of parameters; allowed are {PARAMETER_BYTES}; evaluate a part of the "
-            "chain before, or give it operands of fewer axes"
-        )
-    return (packed(problem), packed(extras), *(read(number) for number in numbers))
+    problem = pack_problem(plan, variant, first_batch, whole)
+    return packed_parameters(problem, pack_extras(plan), plan.epilogue)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from softcuda.backends.cuda.product_tile import ProductTile
 from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64
 
 __all__ = [
@@ -69,44 +70,20 @@ RULE: Final = Rule(start=9995, second=7099, part_bytes=7.4, edge=2388, store_byt
 
 
 @dataclass(frozen=True, slots=True)
-class GemmTile:
-    """A tile: what a block and a thread make, and how well.
+class GemmTile(ProductTile):
+    """A tile: what a block and a thread make, and how well; lanes_m is 8 or 4.
 
     Attributes:
-        m: rows of a block's tile.
-        n: columns.
-        k: depth of a step.
-        thread_m: rows of a thread's part.
-        thread_n: columns.
-        stages: steps that are in shared memory at once.
-        lanes_m: threads of a warp along m, 8 or 4.
         fetch_k: k of a step before which the copies of a later one start.
         resident: blocks that a multiprocessor holds at once.
         full: share of a multiprocessor's FMA rate where it holds that many.
         alone: share where it holds one.
     """
 
-    m: int
-    n: int
-    k: int
-    thread_m: int
-    thread_n: int
-    stages: int
-    lanes_m: int
     fetch_k: int
     resident: int
     full: float
     alone: float
-
-    @property
-    def threads(self) -> int:
-        """Threads a block."""
-        return (self.m // self.thread_m) * (self.n // self.thread_n)
-
-    @property
-    def name(self) -> str:
-        """Such as "128x256x8"."""
-        return f"{self.m}x{self.n}x{self.k}"
 
     @property
     def expression(self) -> str:
