@@ -202,6 +202,13 @@ def test_chains_of_too_many_operands_are_refused() -> None:
         cuda_contract.prepare(unit_of("abcde,fg->abcdefg", shapes_of, f32, chain), H200)
 
 
+def test_chains_whose_offsets_leave_no_room_are_refused() -> None:
+    shapes: list[Any] = [(9, 9, 4), (9, 9), *[(9, 9, 4)] * 90]
+    chain = [("add", (-1, 2 + number), None) for number in range(90)]
+    with pytest.raises(BackendError, match="reads 90 operands, whose offsets leave no box room"):
+        cuda_contract.prepare(unit_of("ijp,jk->kip", shapes, f32, chain), H200)
+
+
 def test_half_precision_takes_vectors_of_its_compute_type() -> None:
     _, problem = planned_contraction(unit_of("ji,jk->ik", [(64, 64), (64, 64)], f16))
     assert problem.width == 4

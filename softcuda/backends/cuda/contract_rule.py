@@ -32,6 +32,7 @@ from softcuda.backends.cuda.contract_sides import (
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES, ContractTile
 from softcuda.backends.cuda.gemm_tiles import MAX_PART_BYTES, MULTIPROCESSORS, SPLITS
 from softcuda.dtype import compute_dtype
+from softcuda.errors import BackendError
 
 __all__ = ["BoxChoice", "choose", "contract_us", "cut_bytes", "cuts", "shapes"]
 
@@ -273,6 +274,9 @@ def choose(problem: ContractProblem, multiprocessors: int) -> BoxChoice:
     Args:
         problem: what is computed, at least one element.
         multiprocessors: of the device; 0 counts as 128.
+
+    Raises:
+        BackendError: the chain reads so many operands that their offsets leave a box no room.
     """
     units = multiprocessors or MULTIPROCESSORS
     best = [
@@ -280,5 +284,11 @@ def choose(problem: ContractProblem, multiprocessors: int) -> BoxChoice:
         for tile in CONTRACT_TILES[problem.dtype]
         if (found := shapes(problem, tile, units))
     ]
+    if not best:
+        raise BackendError(
+            f"a chain behind a contraction reads {len(problem.epilogue.operands)} operands, whose "
+            f"offsets leave no box room in {STATIC_BYTES} bytes of shared memory; evaluate a part "
+            "of the chain before"
+        )
     tried = [*best, *(cut for one in best for cut in cuts(problem, one, units))]
     return min(tried, key=lambda one: contract_us(problem, one, units))
