@@ -66,11 +66,10 @@ def settings_of(
     wants_cuda = profile.names_cuda or traced.is_on_device
     target, why_not = _target(profile, asked, wants_cuda, traced.graph)
     if asked is None:  # it may run here
-        facts = cuda_facts() if target.type == profile.device.type == "cuda" else None
-        if isinstance(config, Profile):
-            warn_if_foreign(profile, facts)
-        elif facts is not None:
-            resolve(config, added_devices(), machine=facts)  # warns as well
+        if target.type == profile.device.type == "cuda":
+            warn_if_foreign(profile, cuda_facts)
+        elif isinstance(config, Profile):
+            warn_if_foreign(profile)
     return Settings(profile, default_profile(), target, strict, why_not)
 
 

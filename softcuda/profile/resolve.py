@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final, NamedTuple
 
 from softcuda.errors import ArgumentTypeError, ConfigError
@@ -74,16 +74,16 @@ def resolve(
     return config if isinstance(config, Profile) else _store.find(config, backends, machine)
 
 
-def warn_if_foreign(profile: Profile, machine: DeviceFacts | None = None) -> None:
+def warn_if_foreign(profile: Profile, facts: Callable[[], DeviceFacts] | None = None) -> None:
     """Warn once where a Profile that is to be executed was made on another machine.
 
-    One that `resolve` found by its file was compared there.
+    One of a CPU that `resolve` found by its file was compared there.
 
     Args:
         profile: any; one without device_hash fits every machine.
-        machine: the facts to compare with; default: those of this machine's CPU.
+        facts: gives what to compare with, and is called once; default: this machine's CPU.
     """
-    _store.compare(profile, machine)
+    _store.compare(profile, facts)
 
 
 def default_profile() -> Profile:
@@ -116,9 +116,8 @@ class ProfileStore:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._kept: dict[_Key, _Kept] = {}
-        self._warned: dict[str, _Signature] = {}
         self._dated: dict[str, _Signature] = {}
-        self._compared: set[tuple[str, str]] = set()
+        self._compared: dict[Hashable, Hashable] = {}
         self._default = ""
         self._here: DeviceFacts | None = None
 
@@ -191,7 +190,7 @@ class ProfileStore:
             kept = self._read(key, signature, backends, by)
         if self._dated.get(path) != signature:
             self._say_newer(path, signature, kept.profile.meta["soft_version"])
-        if "device_hash" in kept.profile.meta and self._warned.get(path) != signature:
+        if "device_hash" in kept.profile.meta and self._compared.get(path) != signature:
             self._compare(path, signature, kept.profile, machine)
         return kept.profile
 
@@ -207,19 +206,12 @@ class ProfileStore:
             self._kept[key] = kept
         return kept
 
-    def compare(self, profile: Profile, machine: DeviceFacts | None) -> None:
+    def compare(self, profile: Profile, facts: Callable[[], DeviceFacts] | None) -> None:
         """Warn once where a profile was made on another machine, as `warn_if_foreign` says."""
         wanted = profile.meta.get("device_hash")
-        if wanted is None:
-            return
-        if machine is None:
-            machine = self._here = self._here or this_machine()
-        with self._lock:
-            if (profile.path, wanted) in self._compared:
-                return
-            if profile.device.type in (machine.type, "cpu"):
-                self._compared.add((profile.path, wanted))
-        warn_of_mismatch(profile, machine)
+        key = (profile.path, wanted)
+        if wanted is not None and key not in self._compared:
+            self._compare(key, wanted, profile, None if facts is None else facts())
 
     def _say_newer(self, path: str, signature: _Signature, version: str) -> None:
         with self._lock:
@@ -234,15 +226,19 @@ class ProfileStore:
             )
 
     def _compare(
-        self, path: str, signature: _Signature, profile: Profile, machine: DeviceFacts | None
+        self, key: Hashable, mark: Hashable, profile: Profile, machine: DeviceFacts | None
     ) -> None:
+        """Warn where a profile was made on another machine; once for a key until its mark changes.
+
+        A profile of a CUDA device is compared again until the facts are those of one.
+        """
         if machine is None:
             machine = self._here = self._here or this_machine()
         with self._lock:
-            if self._warned.get(path) == signature:
+            if self._compared.get(key) == mark:
                 return
             if profile.device.type in (machine.type, "cpu"):
-                self._warned[path] = signature
+                self._compared[key] = mark
         warn_of_mismatch(profile, machine)
 
 

@@ -65,3 +65,13 @@ def test_a_profile_that_was_read_warns_where_it_may_run(fake: FakeDriver, tmp_pa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sc.compile(-x, foreign)
+
+
+def test_the_device_is_asked_once_for_what_a_profile_is_compared_with(
+    fake: FakeDriver, tmp_path: Path
+) -> None:
+    path = written(tmp_path)
+    sc.compile(-sc.input((3,), name="x"), path)
+    before = len(fake.calls)
+    sc.compile(-sc.input((4,), name="x"), path)
+    assert "cuDeviceGetName" not in {call.name for call in fake.calls[before:]}
