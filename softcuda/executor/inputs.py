@@ -74,19 +74,13 @@ class Inputs:
         for position, array in enumerate(leaves):
             if array is bound[position]:
                 continue
+            kept = array
             if isinstance(array, np.ndarray):
                 kept = self._copied(position, array, position in transient)
-                if kept is None:
-                    kept = array
-                    if position in transient:
-                        forget.append(position)
-                elif kept is bound[position]:
-                    continue
-            else:
-                kept = array
-                if position in transient:
-                    forget.append(position)
-            self._bind(position, kept)
+            if kept is array and position in transient:
+                forget.append(position)
+            if kept is not bound[position]:
+                self._bind(position, kept)
         return forget
 
     def _bind(self, position: int, array: Array | DeviceArray) -> None:
@@ -100,13 +94,15 @@ class Inputs:
                 self._device.move("leaf", position, array.ptr)
         self._calls.spoil(self._steps[position])
 
-    def _copied(self, position: int, array: Array, is_passing: bool) -> Array | DeviceArray | None:
-        """Return the memory that a host array is copied to, None where it is used in place."""
+    def _copied(self, position: int, array: Array, is_passing: bool) -> Array | DeviceArray:
+        """Return the copy of a host array that steps read, itself where they read it in place."""
         if self._is_on_device[position]:
-            return self._landed(position, array)
+            landing = self._landings[position] = land(array, self._landings.get(position))
+            return landing
         fixed = self._fixed_slot(position, array) if is_passing else None
-        if fixed is not None:
-            fixed[...] = array
+        if fixed is None:
+            return array
+        fixed[...] = array
         return fixed
 
     def _take_variables(self, variables: Sequence[Any] | Mapping[int, Any]) -> None:
@@ -128,14 +124,6 @@ class Inputs:
             fixed = self._fixed[position] = aligned_empty(array.shape, array.dtype)
             self.fixed_bytes += array.nbytes
         return fixed
-
-    def _landed(self, position: int, array: Array) -> DeviceArray:
-        """Return a leaf's buffer on the device, with the values of a host array.
-
-        They are copied in the order of the stream, so the runs before still read theirs.
-        """
-        landing = self._landings[position] = land(array, self._landings.get(position))
-        return landing
 
     def forget(self, positions: Sequence[int]) -> None:
         """Drop every reference to the arrays of transient leaves.

@@ -44,16 +44,11 @@ def cosine(peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Sche
     Source:
         I. Loshchilov, F. Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017.
     """
-    high, low = _rates("cosine", peak, floor)
-    first, last = _span("cosine", warmup, steps)
 
-    def rate(step: int) -> float:
-        if step < first:
-            return high * (step + 1) / (first + 1)
-        share = min((step - first) / (last - first), 1.0)
+    def fall(high: float, low: float, share: float) -> float:
         return low + (high - low) * (1 + math.cos(math.pi * share)) / 2
 
-    return rate
+    return _warmed("cosine", peak, steps, warmup, floor, fall)
 
 
 def linear(peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Schedule:
@@ -75,15 +70,11 @@ def linear(peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Sche
         ArgumentError: no step is left after the warmup.
         ArgumentTypeError: an argument is no number.
     """
-    high, low = _rates("linear", peak, floor)
-    first, last = _span("linear", warmup, steps)
 
-    def rate(step: int) -> float:
-        if step < first:
-            return high * (step + 1) / (first + 1)
-        return high + (low - high) * min((step - first) / (last - first), 1.0)
+    def fall(high: float, low: float, share: float) -> float:
+        return high + (low - high) * share
 
-    return rate
+    return _warmed("linear", peak, steps, warmup, floor, fall)
 
 
 def staircase(start: float, factor: float, every: int) -> Schedule:
@@ -108,6 +99,26 @@ def staircase(start: float, factor: float, every: int) -> Schedule:
     if length < 1:
         raise ArgumentError(f"staircase: every is {length}; allowed are integers from 1")
     return lambda step: float(first * ratio ** (step // length))
+
+
+def _warmed(
+    what: str,
+    peak: float,
+    steps: int,
+    warmup: int,
+    floor: float,
+    fall: Callable[[float, float, float], float],
+) -> Schedule:
+    """Return a schedule that rises to its peak; then fall(peak, floor, share of the way)."""
+    high, low = _rates(what, peak, floor)
+    first, last = _span(what, warmup, steps)
+
+    def rate(step: int) -> float:
+        if step < first:
+            return high * (step + 1) / (first + 1)
+        return fall(high, low, min((step - first) / (last - first), 1.0))
+
+    return rate
 
 
 def _rates(what: str, first: float, second: float) -> tuple[float, float]:

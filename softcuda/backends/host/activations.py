@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,21 @@ _EXP_LIMIT: Final[dict[int, float]] = {4: 88.0, 8: 709.0}
 def _small(x: Array) -> bool:
     """Return whether an element (or a NaN) lies where exp(-x) may overflow."""
     return x.size > 0 and not x.min() >= -_EXP_LIMIT[x.dtype.itemsize]
+
+
+class _Tail(NamedTuple):
+    """Where exp(-x) may overflow, and x * exp(x / 2)^2."""
+
+    far: Array
+    values: Array
+
+
+def _tail(x: Array) -> _Tail | None:
+    """Return the tail of x, taken before x is written; None where it has none."""
+    if not _small(x):
+        return None
+    root = np.exp(np.multiply(x, 0.5))
+    return _Tail(np.less(x, -_EXP_LIMIT[x.dtype.itemsize]), root * x * root)
 
 
 def _sigmoid(x: Array, out: Array) -> None:
@@ -36,34 +51,26 @@ def _sigmoid(x: Array, out: Array) -> None:
 
 def _silu(x: Array, out: Array) -> None:
     # x / (1 + exp(-x)); where exp(-x) overflows it is x * exp(x / 2)^2 to the last bits.
-    far = values = None
-    if _small(x):
-        far = np.less(x, -_EXP_LIMIT[x.dtype.itemsize])
-        root = np.exp(np.multiply(x, 0.5))
-        values = root * x * root
+    tail = _tail(x)
     scale = np.negative(x, np.empty(x.shape, x.dtype))
     np.exp(scale, scale)
     np.add(scale, 1, scale)
     np.divide(x, scale, out)
-    if far is not None and values is not None:
-        np.copyto(out, values, where=far)
+    if tail is not None:
+        np.copyto(out, tail.values, where=tail.far)
 
 
 def _mish(x: Array, out: Array) -> None:
     # tanh(ln(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(x), 1 to the last bit from
     # exp(40) on; where exp(x) is subnormal mish is x * exp(x / 2)^2 to the last bits.
-    far = values = None
-    if _small(x):
-        far = np.less(x, -_EXP_LIMIT[x.dtype.itemsize])
-        root = np.exp(np.multiply(x, 0.5))
-        values = root * x * root
+    tail = _tail(x)
     ratio = np.minimum(x, 40, out=np.empty(x.shape, x.dtype))
     np.exp(ratio, ratio)
     np.multiply(ratio, np.add(ratio, 2), ratio)
     np.divide(ratio, np.add(ratio, 2), ratio)
     np.multiply(x, ratio, out)
-    if far is not None and values is not None:
-        np.copyto(out, values, where=far)
+    if tail is not None:
+        np.copyto(out, tail.values, where=tail.far)
 
 
 def _softsign(x: Array, out: Array) -> None:
