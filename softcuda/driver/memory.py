@@ -17,23 +17,9 @@ from softcuda.driver.owner import Owner, Resource
 from softcuda.driver.results import INVALID_VALUE
 from softcuda.driver.stream import Stream
 from softcuda.errors import ArgumentError, DeviceOutOfMemory, DriverError, SoftCudaError
+from softcuda.sizes import bytes_text
 
-__all__ = ["DeviceMemory", "PinnedMemory", "PointerInfo", "bytes_text", "pointer_info"]
-
-_SCALE: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def bytes_text(nbytes: int) -> str:
-    """Return a size as people write it.
-
-    Example:
-        >>> bytes_text(3 << 19)
-        '1.5 MiB'
-    """
-    size, unit = float(nbytes), 0
-    while size >= 1024 and unit < len(_SCALE) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{nbytes} B" if unit == 0 else f"{size:.1f} {_SCALE[unit]}"
+__all__ = ["DeviceMemory", "PinnedMemory", "PointerInfo", "pointer_info"]
 
 
 def _check_size(what: str, nbytes: int) -> None:

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from softcuda.driver.context import Context
-from softcuda.driver.memory import DeviceMemory, bytes_text
+from softcuda.driver.memory import DeviceMemory
 from softcuda.errors import DeviceOutOfMemory, PoolExhausted, SoftCudaError
 from softcuda.executor.arenas import Arena, Arenas
 from softcuda.pool.device import DevicePool
+from softcuda.sizes import bytes_text
 
 if TYPE_CHECKING:
     from softcuda.executor.runtime import Runtime

@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from softcuda.errors import SoftCudaError, SoftCudaWarning
 from softcuda.pool.buffers import ALIGNMENT
+from softcuda.sizes import bytes_text
 
 __all__ = [
     "BLOCK_BYTES",
@@ -18,7 +19,6 @@ __all__ = [
     "RawBlock",
     "drop_blocks",
     "exact_bytes",
-    "readable_bytes",
     "round_up",
 ]
 
@@ -207,14 +207,6 @@ def drop_blocks(source: BlockSource[Any], chain: Chain[Any], own: OwnBlocks[Any]
         )
 
 
-def readable_bytes(nbytes: int) -> str:
-    """Return a byte count with a unit, such as 1.5 MiB."""
-    if nbytes < 1024:
-        return f"{nbytes} B"
-    unit = min((nbytes.bit_length() - 1) // 10, 4)
-    return f"{nbytes / (1 << 10 * unit):.1f} {'KMGT'[unit - 1]}iB"
-
-
 def exact_bytes(nbytes: int) -> str:
     """Return a byte count with a unit and in bytes."""
-    return f"{nbytes} bytes" if nbytes < 1024 else f"{readable_bytes(nbytes)} ({nbytes} bytes)"
+    return f"{nbytes} bytes" if nbytes < 1024 else f"{bytes_text(nbytes)} ({nbytes} bytes)"

@@ -23,10 +23,10 @@ from softcuda.pool.blocks import (
     RawBlock,
     drop_blocks,
     exact_bytes,
-    readable_bytes,
     round_up,
 )
 from softcuda.pool.buffers import ALIGNMENT
+from softcuda.sizes import bytes_text
 
 __all__ = ["BumpPool"]
 
@@ -258,12 +258,12 @@ class BumpPool(Generic[Memory]):
             return len(self._chain.blocks) + self._own.count
 
     def __repr__(self) -> str:
-        limit = "" if self.limit_bytes is None else f", limit {readable_bytes(self.limit_bytes)}"
+        limit = "" if self.limit_bytes is None else f", limit {bytes_text(self.limit_bytes)}"
         state = ", closed" if self.is_closed else ""
         return (
-            f"BumpPool({self._source.name}, {readable_bytes(self.used_bytes)} used of "
-            f"{readable_bytes(self.capacity_bytes)} in {self.block_count} blocks{limit}, "
-            f"high water {readable_bytes(self.high_water_bytes)}{state})"
+            f"BumpPool({self._source.name}, {bytes_text(self.used_bytes)} used of "
+            f"{bytes_text(self.capacity_bytes)} in {self.block_count} blocks{limit}, "
+            f"high water {bytes_text(self.high_water_bytes)}{state})"
         )
 
     def _check_open(self, what: str) -> None:

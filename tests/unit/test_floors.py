@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2] / "softcuda"
 # Floor by floor, the folders and top modules that live there; "" is softcuda/__init__.py, which
 # gathers the public names of the floors below it.
 FLOORS = (
-    ("errors", "dtype", "knobs", "paths", "version", "warn", "forks"),
+    ("errors", "dtype", "knobs", "paths", "version", "sizes", "warn", "forks"),
     ("driver", "nvrtc", "contraction"),
     ("graph", "target", "kernelspec"),
     ("profile", "pool", "loader", "autograd"),
