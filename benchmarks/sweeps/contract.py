@@ -12,12 +12,9 @@ contract_rule.py expected of them, which calibrates it.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,6 +22,7 @@ import numpy as np
 import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.gpu_work import random_array
+from benchmarks.sweeps.command import asked, parser_of, write_rows
 from benchmarks.sweeps.contract_cases import ALTERNATIVES, Contracted, contractions, shown
 from benchmarks.sweeps.lab import Lab
 from softcuda.backends import Micro, Operand, Unit, cuda_tiled
@@ -257,12 +255,7 @@ def mean_rate(rows: Sequence[dict[str, Any]], of_rule: bool) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the sweep."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=80.0)
-    parser.add_argument("--only", default="", help="cases with this text in names or equations")
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
+    options = asked(parser_of(__doc__, 80.0, "names or equations"), arguments)
     lab = Lab(PARTS + 1, BYTES, options.seconds)
     numbers = random_array(1, BYTES // 4)
     lab.upload(numbers, lab.inputs[0])
@@ -285,8 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text += [f"geometric mean of the published cases [TFLOP/s]: {', '.join(means)}", ""]
     text += [line for row in rows for line in details(row)]
     text.append(f"softcuda {sc.__version__}, {lab.left_s:.0f} s left")
-    (options.out / "contract_sweep.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    (options.out / "contract_sweep.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+    write_rows(options.out, "contract", rows, "\n".join(text))
     print("\n".join(text))
 
 

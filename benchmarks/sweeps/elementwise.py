@@ -9,8 +9,6 @@ elementwise_sweep.txt with the best candidates of each workload.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,6 +19,7 @@ import numpy as np
 
 import softcuda as sc
 from benchmarks.gpu_work import PROFILE
+from benchmarks.sweeps.command import asked, parser_of, write_rows
 from benchmarks.sweeps.lab import Lab
 from softcuda.backends.cuda.elementwise import PlannedChain, planned_chain
 from softcuda.backends.cuda.layouts import Tile
@@ -193,11 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: of the command line; those of the process if not given.
     """
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=40.0)
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
+    options = asked(parser_of(__doc__, 40.0), arguments)
     todo = workloads()
     lab = Lab(OPERANDS, BYTES, options.seconds)
     chains = [planned(workload, lab.target) for workload in todo]
@@ -210,8 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             fill(lab, chain, numbers)
             rows.append(measured(lab, workload, chain))
     text = "\n".join([line for row in rows for line in lines(row)] + [f"{lab.left_s:.0f} s left"])
-    (options.out / "elementwise_sweep.json").write_text(json.dumps(rows, indent=1))
-    (options.out / "elementwise_sweep.txt").write_text(text + "\n")
+    write_rows(options.out, "elementwise", rows, text)
     print(text)
 
 

@@ -11,19 +11,17 @@ has, which calibrates the rule of gemm_tiles.py.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.accuracy import tolerance
 from benchmarks.gpu_work import random_array
+from benchmarks.sweeps.command import asked, parser_of, write_rows
 from benchmarks.sweeps.gemm_candidates import Candidate, planned, ways
 from benchmarks.sweeps.gemm_cases import BYTES, Case, cases, narrow_tiles, tiles
 from benchmarks.sweeps.lab import Lab
@@ -225,12 +223,7 @@ def by_tile(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     """Run the sweep."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--only", default="", help="cases with this text in their names")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    options = asked(parser_of(__doc__, 60.0, "names"))
     lab = Lab(PARTS + 1, BYTES, options.seconds)
     numbers = random_array(1, BYTES // 4)
     lab.upload(numbers, lab.inputs[0])
@@ -252,8 +245,7 @@ def main() -> None:
         rows.append(row_of(search))
     told = [line for row in rows for line in lines(row)]
     text = "\n".join([*told, "", *by_tile(rows), f"{lab.left_s:.0f} s left"])
-    (options.out / "gemm_sweep.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    (options.out / "gemm_sweep.txt").write_text(text + "\n", encoding="utf-8")
+    write_rows(options.out, "gemm", rows, text)
     print(text)
 
 

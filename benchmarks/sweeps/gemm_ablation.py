@@ -8,7 +8,6 @@ gemm_ablation.txt, times in microseconds.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.gpu_work import random_array
+from benchmarks.sweeps.command import asked, parser_of, write_text
 from benchmarks.sweeps.gemm import PARTS
 from benchmarks.sweeps.gemm_candidates import planned
 from benchmarks.sweeps.gemm_cases import BYTES, Case
@@ -183,11 +183,7 @@ def row(lab: Lab, ablation: Ablation, launches: Sequence[KernelLaunch]) -> str:
 
 def main() -> None:
     """Run the ablation."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    options = asked(parser_of(__doc__, 30.0))
     lab = Lab(PARTS + 1, BYTES, options.seconds)
     for buffer in (0, 1):
         lab.upload(random_array(buffer, BYTES // 4), lab.inputs[buffer])
@@ -202,7 +198,7 @@ def main() -> None:
         lab.prepare([launch.spec for made in launches.values() for launch in made])
         head = [f"{case.n} {tile.name}" for case in CASES for tile in TILES]
         text = "\n".join([", ".join(head), *(row(lab, *item) for item in launches.items())])
-    (options.out / "gemm_ablation.txt").write_text(text + "\n", encoding="utf-8")
+    write_text(options.out / "gemm_ablation.txt", text)
     print(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from ctypes import addressof, c_int64, c_uint8, c_uint64, memmove
+from ctypes import c_int64, c_uint64
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from softcuda.driver.launch import Launch, LaunchConfig
 from softcuda.driver.memory import DeviceMemory
 from softcuda.errors import ArgumentError, SoftCudaError
 from softcuda.executor.devices import cuda_target, session
+from softcuda.executor.segments import BoundKernel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
@@ -115,24 +116,11 @@ class Lab:
 
     def bound(self, launch: KernelLaunch) -> Callable[[], None]:
         """Return what submits a launch: it reads `inputs` and writes `out`."""
-        fields: list[tuple[str, Any]] = []
-        for number, argument in enumerate(launch.arguments):
-            kind: Any = c_int64 if argument.kind in ("i32", "i64") else c_uint64
-            if isinstance(argument.value, bytes):
-                kind = c_uint8 * len(argument.value)
-            fields.append((f"a{number}", kind))
-        args = ArgBuffer(fields)
-        for field, (kind, value) in zip(args.fields, launch.arguments, strict=True):
-            if isinstance(value, bytes):
-                memmove(addressof(field), value, len(value))
-            elif kind == "read":
-                field.value = self.inputs[int(value)]
-            elif kind == "write":
-                field.value = self.out
-            else:
-                field.value = int(value)
+        bound = BoundKernel(launch, launch.spec.id, 0)
+        bound.point(self.inputs, [self.out], 0)
         config = LaunchConfig(launch.grid, launch.block, launch.shared_bytes)
-        prepared = Launch(self._on.loader.function(launch.spec), config, args, launch.spec.id)
+        function = self._on.loader.function(launch.spec)
+        prepared = Launch(function, config, bound.args, launch.spec.id)
         return lambda: prepared.submit(stream=self._on.stream)
 
     def is_right(self, submit: Callable[[], None], nbytes: int) -> bool:

@@ -11,17 +11,15 @@ permute_replay.py reads, and permute_sweep.txt with a line a case.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.sweeps.command import asked, parser_of, write_rows
 from benchmarks.sweeps.lab import Lab
 from benchmarks.sweeps.permute_cases import BYTES, Case, cases, variants
 from softcuda.backends.cuda.permute import Choice, Copy, Side, cheapest, choice_of, launch_of
@@ -180,13 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: of the command line; those of the process if not given.
     """
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=90.0)
-    parser.add_argument("--only", default="", help="cases with this text in their names")
+    parser = parser_of(__doc__, 90.0, "names")
     parser.add_argument("--rule", action="store_true", help="the choices of the rule alone")
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
+    options = asked(parser, arguments)
     todo = [case for case in cases() if options.only in case.name]
     lab, kinds = Lab(1, BYTES, options.seconds), () if options.rule else variants()
     source = np.random.default_rng(7).integers(0, 256, BYTES, np.uint8)
@@ -203,8 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows.append(measured(lab, case, kinds))
         lines.append(line(rows[-1]))
     text = "\n".join([*lines, *summary(rows), f"{lab.left_s:.0f} s left"])
-    (options.out / "permute_sweep.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    (options.out / "permute_sweep.txt").write_text(text + "\n", encoding="utf-8")
+    write_rows(options.out, "permute", rows, text)
     print(text)
 
 

@@ -9,16 +9,13 @@ every time, and reduce_sweep.txt with the best candidates of each case.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable
-from ctypes import addressof, c_double, c_int32, c_int64, c_uint8, c_uint64, memmove
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.sweeps.command import asked, parser_of, write_rows
 from benchmarks.sweeps.lab import Lab
 from benchmarks.sweeps.reduce_candidates import SCRATCH_BYTES, Made, candidates
 from benchmarks.sweeps.reduce_cases import ELEMENTS, SAMPLE, Case, cases
@@ -28,14 +25,13 @@ from softcuda.driver.graph import CudaGraph
 from softcuda.driver.launch import LaunchConfig
 from softcuda.driver.memory import DeviceMemory
 from softcuda.errors import SoftCudaError
+from softcuda.executor.segments import BoundKernel
 from softcuda.graph.shapes import numel
 
 Array = np.ndarray[Any, Any]
 
 SHOWN: Final = 6
 ALLOWED: Final = {"f32": 2e-6, "bf16": 6e-3, "i64": 0.0}
-
-_NUMBERS: Final[dict[str, Any]] = {"i32": c_int32, "i64": c_int64, "f64": c_double}
 
 
 class ReduceLab(Lab):
@@ -57,23 +53,10 @@ class ReduceLab(Lab):
         return graph
 
     def _arguments(self, launch: KernelLaunch) -> ArgBuffer:
-        kinds: list[tuple[str, Any]] = []
-        for number, argument in enumerate(launch.arguments):
-            kind = _NUMBERS.get(argument.kind, c_uint64)
-            if isinstance(argument.value, bytes):
-                kind = c_uint8 * len(argument.value)
-            kinds.append((f"a{number}", kind))
-        args = ArgBuffer(kinds)
-        for field, (kind, value) in zip(args.fields, launch.arguments, strict=True):
-            if isinstance(value, bytes):
-                memmove(addressof(field), value, len(value))
-            elif kind == "scratch":
-                field.value = self._scratch.ptr + int(value)
-            elif kind in _NUMBERS:
-                field.value = value
-            else:
-                field.value = {"read": self.inputs[0], "write": self.out}[kind]
-        return args
+        bound = BoundKernel(launch, launch.spec.id, 0)
+        operands = self.inputs * len(launch.arguments)  # one array is all that is read
+        bound.point(operands, [self.out], self._scratch.ptr)
+        return bound.args
 
     def result(self, case: Case, graph: CudaGraph) -> Array:
         """Return what a candidate writes to poisoned memory; of a large result both ends."""
@@ -147,12 +130,7 @@ def lines(row: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Run the sweep."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=90.0)
-    parser.add_argument("--only", default="", help="cases with this text in their names")
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    options = asked(parser_of(__doc__, 90.0, "names"))
     lab = ReduceLab(options.seconds)
     todo = [case for case in cases() if options.only in case.name]
     found = [made for case in todo for made in candidates(case, lab.target)]
@@ -178,8 +156,7 @@ def main() -> None:
         rows.append(measured(lab, case, source))
         print("\n".join(lines(rows[-1])), flush=True)
     text = "\n".join(line for row in rows for line in lines(row))
-    (options.out / "reduce_sweep.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    (options.out / "reduce_sweep.txt").write_text(text + "\n", encoding="utf-8")
+    write_rows(options.out, "reduce", rows, text)
     print(f"{lab.left_s:.0f} s left")
 
 
