@@ -19,8 +19,10 @@ __all__ = ["CASES", "COUNT"]
 Array = np.ndarray[Any, Any]
 
 GROUP = "Elementwise, f32, 64M elements"
+LAYOUTS = "Elementwise, f32, operands that lie otherwise"
 COUNT = 1 << 26
-LEAST = 0.9  # of the copy rate
+SIDE = 8192
+LEAST = 0.95  # of the copy rate
 
 
 def _chain(relu: Callable[[Any], Any], tanh: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -60,6 +62,33 @@ def _case(name: str, *rest: Any) -> Case:
     return Case(GROUP, name, partial(_measure, name, *rest))
 
 
+def _turned(bench: Bench) -> Row:
+    a, b = random_array(1, SIDE, SIDE), random_array(2, SIDE, SIDE)
+    case = DeviceCase(
+        [a, b],
+        lambda a, b: a + sc.permute_dims(b, (1, 0)),
+        a.astype(np.float64) + b.T,
+        tolerance("f32", steps=1),
+        3 * a.nbytes,
+        torch=lambda torch, a, b: lambda: a + b.T,
+        cupy=lambda cupy, a, b: lambda: a + b.T,
+    )
+    return run_device_case(bench, LAYOUTS, "a + b.T, 8192x8192", case)
+
+
+def _bias(side: int, bench: Bench) -> Row:
+    x, bias = random_array(1, side, side), random_array(2, side)
+    case = DeviceCase(
+        [x, bias],
+        lambda x, bias: sc.relu(x + bias),
+        np.maximum(x.astype(np.float64) + bias, 0),
+        tolerance("f32", steps=2),
+        2 * x.nbytes,
+        torch=lambda torch, x, bias: lambda: torch.relu(x + bias),
+    )
+    return run_device_case(bench, LAYOUTS, f"relu(x + bias), {side}x{side}", case)
+
+
 CASES = (
     _case(
         "add",
@@ -84,5 +113,10 @@ CASES = (
         _chain(_relu64, np.tanh),
         lambda torch, *x: lambda: _chain(torch.relu, torch.tanh)(*x),
         lambda cupy, *x: lambda: _chain(lambda v: cupy.maximum(v, np.float32(0)), cupy.tanh)(*x),
+    ),
+    Case(LAYOUTS, "a + b.T, 8192x8192", _turned),
+    *(
+        Case(LAYOUTS, f"relu(x + bias), {side}x{side}", partial(_bias, side))
+        for side in (SIDE, SIDE - 1)
     ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["HPTT", "ODD", "PLAIN", "name_of"]
+__all__ = ["HPTT", "ODD", "PLAIN", "Permutation", "name_of"]
 
 Permutation = tuple[tuple[int, ...], tuple[int, ...]]
 

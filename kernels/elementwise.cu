@@ -2,9 +2,9 @@
 //
 //   out[i] = Chain(in0[i], in1[i], ...)       Chain is generated: chain.cuh, over ops.cuh
 //
-//   elementwise_dense     operands Dense or Single: vectors of WIDTH, no division
-//   elementwise_strided   any operands, RANK fused axes; the dense ones and the result by vectors
-//                         of WIDTH, Row ones too, Level by one value a vector, Strided lane by lane
+//   elementwise_dense     operands Dense, Single or Kept: vectors of WIDTH, no division
+//   elementwise_strided   any operands, RANK fused axes; the dense ones and the results by vectors
+//                         of WIDTH, Row ones too, Level by one value a vector, Strided by lanes
 //   dtypes: all, mixed at will; every architecture
 //
 // Launch: THREADS threads a block, a tile of THREADS * WIDTH * UNROLL elements, grid-stride.
@@ -29,7 +29,7 @@ struct DenseLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
     // UNROLL vectors a thread; where IS_WHOLE is false, nothing at `limit` or beyond is touched.
     template <i32 WIDTH, i32 UNROLL, bool IS_WHOLE>
     static __device__ __forceinline__ void vectors(Result* out, i32 limit, i64* status,
-                                                   const typename OPERANDS::type*... in) {
+                                                   typename OPERANDS::pointer... in) {
         // load
         Tuple<Reader<OPERANDS, WIDTH, UNROLL>...> readers;
         (get<K>(readers).begin(in), ...);
@@ -48,14 +48,17 @@ struct DenseLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
             for (i32 lane = 0; lane < WIDTH; ++lane) {
                 made.lanes[lane] = CHAIN::apply(get<K>(readers).at(u, lane)..., status);
             }
-            if (IS_WHOLE || place[u] < limit) stored(out + place[u], made);
+            if (IS_WHOLE || place[u] < limit) {
+                stored(out + place[u], made);
+                (get<K>(readers).keep(in + place[u], WIDTH, true), ...);
+            }
         }
     }
 
     // Elements below `limit` one by one: a tile that is not whole, or lies at odd addresses.
     template <i32 UNROLL>
     static __device__ __forceinline__ void elements(Result* out, i32 limit, i64* status,
-                                                    const typename OPERANDS::type*... in) {
+                                                    typename OPERANDS::pointer... in) {
 #pragma unroll 1
         for (i32 start = 0; start < limit; start += THREADS * UNROLL) {
             vectors<1, UNROLL, false>(out + start, limit - start, status,
@@ -70,7 +73,7 @@ struct DenseLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
 
     template <i32 WIDTH, i32 UNROLL>
     static __device__ __forceinline__ void run(Result* out, i64 count, i64* status,
-                                               const typename OPERANDS::type*... in) {
+                                               typename OPERANDS::pointer... in) {
         constexpr i32 TILE = THREADS * WIDTH * UNROLL;
         const bool aligned = is_aligned<WIDTH>(out) && (... && is_vector<OPERANDS, WIDTH>(in));
         const i64 stride = static_cast<i64>(gridDim.x) * TILE;
@@ -89,9 +92,9 @@ struct DenseLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
 template <typename CHAIN, i32 WIDTH, i32 UNROLL, i32 THREADS, typename... OPERANDS>
 __global__ void __launch_bounds__(THREADS)
     elementwise_dense(typename CHAIN::Result* __restrict__ out, i64 count, i64* __restrict__ status,
-                      const typename OPERANDS::type* __restrict__... in) {
+                      typename OPERANDS::pointer __restrict__... in) {
     static_assert(sizeof...(OPERANDS) == CHAIN::COUNT, "one layout an operand of the chain");
-    static_assert((... && !has_strides<OPERANDS>), "operands are Dense or Single");
+    static_assert((... && !has_strides<OPERANDS>), "operands are Dense, Single or Kept");
     using Loop = DenseLoop<CHAIN, THREADS, count_to<CHAIN::COUNT>, OPERANDS...>;
     Loop::template run<WIDTH, UNROLL>(out, count, status, in...);
 }
@@ -149,7 +152,7 @@ struct StridedLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
     template <typename OPERAND, i32 NUMBER, i32 WIDTH, i32 UNROLL, bool WRAPS, i32 RANK,
               typename INDEX>
     static __device__ __forceinline__ void fetch(Reader<OPERAND, WIDTH, UNROLL>& reader, i32 u,
-                                                 const typename OPERAND::type* in,
+                                                 typename OPERAND::pointer in,
                                                  const Spot<STRIDED, INDEX>& spot, bool aligned,
                                                  const Axes<RANK, STRIDED, INDEX>& axes) {
         constexpr i32 SIDE = has_strides<OPERAND> ? strided_before<OPERANDS...>(NUMBER) : 0;
@@ -182,7 +185,7 @@ struct StridedLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
     template <i32 RANK, i32 WIDTH, i32 UNROLL, bool WRAPS, typename INDEX>
     static __device__ __forceinline__ void run(Result* out, INDEX count,
                                                const Axes<RANK, STRIDED, INDEX>& axes, i64* status,
-                                               const typename OPERANDS::type*... in) {
+                                               typename OPERANDS::pointer... in) {
         constexpr i32 TILE = THREADS * UNROLL;
         const bool aligned = is_aligned<WIDTH>(out) && (... && is_vector<OPERANDS, WIDTH>(in));
         Tuple<Reader<OPERANDS, WIDTH, UNROLL>...> readers;
@@ -210,21 +213,13 @@ struct StridedLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
                     made.lanes[lane] = CHAIN::apply(get<K>(readers).at(u, lane)..., status);
                 }
                 if (number < vectors) {
-                    put<WRAPS>(out, static_cast<i64>(number) * WIDTH, count, made, aligned);
+                    const i64 start = static_cast<i64>(number) * WIDTH;
+                    const i32 lanes =
+                        WRAPS && count - start < WIDTH ? static_cast<i32>(count - start) : WIDTH;
+                    const bool is_whole = aligned && lanes == WIDTH;
+                    put_lanes(out + start, made, lanes, is_whole);
+                    (get<K>(readers).keep(in + start, lanes, is_whole), ...);
                 }
-            }
-        }
-    }
-
-    template <bool WRAPS, i32 WIDTH>
-    static __device__ __forceinline__ void put(Result* out, i64 start, i64 count,
-                                               const Vector<Result, WIDTH>& made, bool aligned) {
-        if ((WIDTH == 1 || aligned) && (!WRAPS || start + WIDTH <= count)) {
-            stored(out + start, made);
-        } else {
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) {
-                if (start + lane < count) out[start + lane] = made.lanes[lane];
             }
         }
     }
@@ -237,7 +232,7 @@ __global__ void __launch_bounds__(THREADS)
     elementwise_strided(typename CHAIN::Result* __restrict__ out, INDEX count,
                         const __grid_constant__ axes_of<RANK, INDEX, OPERANDS...> axes,
                         i64* __restrict__ status,
-                        const typename OPERANDS::type* __restrict__... in) {
+                        typename OPERANDS::pointer __restrict__... in) {
     static_assert(sizeof...(OPERANDS) == CHAIN::COUNT, "one layout an operand of the chain");
     static_assert(!WRAPS || (... && (!has_strides<OPERANDS> || OPERANDS::LIES == Lies::STRIDED)),
                   "operands whose rows vectors leave are read lane by lane");

@@ -5,6 +5,7 @@
 //   Row<T>       stride 1 along the innermost axis, strides of its own along the others
 //   Level<T>     stride 0 along the innermost axis, strides of its own along the others
 //   Strided<T>   any strides; read lane by lane
+//   Kept<T>      lies as the result does and is written: a value inside the chain
 //
 // A Reader holds UNROLL vectors of WIDTH elements of one operand; all of them are loaded before
 // the first is used. Readers are held together by Tuple, one a number.
@@ -12,42 +13,57 @@
 
 #include "common.cuh"
 
-enum class Lies { DENSE, SINGLE, ROW, LEVEL, STRIDED };
+enum class Lies { DENSE, SINGLE, ROW, LEVEL, STRIDED, KEPT };
 
 template <typename T>
 struct Dense {
     using type = T;
+    using pointer = const T*;
     static constexpr Lies LIES = Lies::DENSE;
 };
 
 template <typename T>
 struct Single {
     using type = T;
+    using pointer = const T*;
     static constexpr Lies LIES = Lies::SINGLE;
 };
 
 template <typename T>
 struct Row {
     using type = T;
+    using pointer = const T*;
     static constexpr Lies LIES = Lies::ROW;
 };
 
 template <typename T>
 struct Level {
     using type = T;
+    using pointer = const T*;
     static constexpr Lies LIES = Lies::LEVEL;
 };
 
 template <typename T>
 struct Strided {
     using type = T;
+    using pointer = const T*;
     static constexpr Lies LIES = Lies::STRIDED;
 };
 
+template <typename T>
+struct Kept {
+    using type = T;
+    using pointer = T*;
+    static constexpr Lies LIES = Lies::KEPT;
+};
+
 template <typename OPERAND>
-constexpr bool has_strides = OPERAND::LIES != Lies::DENSE && OPERAND::LIES != Lies::SINGLE;
+constexpr bool has_strides = OPERAND::LIES == Lies::ROW || OPERAND::LIES == Lies::LEVEL ||
+                             OPERAND::LIES == Lies::STRIDED;
 template <typename OPERAND>
-constexpr bool has_vectors = OPERAND::LIES == Lies::DENSE || OPERAND::LIES == Lies::ROW;
+constexpr bool is_dense = OPERAND::LIES == Lies::DENSE || OPERAND::LIES == Lies::KEPT;
+template <typename OPERAND>
+constexpr bool has_vectors = is_dense<OPERAND> || OPERAND::LIES == Lies::ROW;
 
 // Whether vectors of WIDTH elements may be moved at an address.
 template <i32 WIDTH, typename T>
@@ -73,6 +89,20 @@ template <typename T, i32 WIDTH>
 __device__ __forceinline__ void stored(T* address, const Vector<T, WIDTH>& vector) {
     using Raw = raw_t<sizeof(T) * WIDTH>;
     *reinterpret_cast<Raw*>(address) = bit_cast<Raw>(Words<T, WIDTH>::joined(vector));
+}
+
+// The first `lanes` elements of a vector, by one access where `is_whole`.
+template <typename T, i32 WIDTH>
+__device__ __forceinline__ void put_lanes(T* address, const Vector<T, WIDTH>& vector, i32 lanes,
+                                          bool is_whole) {
+    if (WIDTH == 1 || is_whole) {
+        stored(address, vector);
+    } else {
+#pragma unroll
+        for (i32 lane = 0; lane < WIDTH; ++lane) {
+            if (lane < lanes) address[lane] = vector.lanes[lane];
+        }
+    }
 }
 
 // ---- readers ------------------------------------------------------------------------------------
@@ -114,6 +144,27 @@ struct Reader {
 
     __device__ __forceinline__ T at(i32 number, i32 lane) const {
         return held[VECTORS == 1 ? 0 : number].lanes[LANES == 1 ? 0 : lane];
+    }
+    __device__ __forceinline__ void keep(const T*, i32, bool) const {}
+};
+
+// The vector that is computed; the chain writes its lanes.
+template <typename T, i32 WIDTH, i32 UNROLL>
+struct Reader<Kept<T>, WIDTH, UNROLL> {
+    Vector<T, WIDTH> held;
+
+    __device__ __forceinline__ void begin(const T*) {}
+    template <bool IS_ALIGNED>
+    __device__ __forceinline__ void fetch(i32, const T*) {}
+    template <typename ADDRESS>
+    __device__ __forceinline__ void fetch_lanes(i32, ADDRESS) {}
+
+    __device__ __forceinline__ T& at(i32, i32 lane) {
+        return held.lanes[lane];
+    }
+    // Writes the first `lanes` of them, by one access where `is_whole`.
+    __device__ __forceinline__ void keep(T* address, i32 lanes, bool is_whole) const {
+        put_lanes(address, held, lanes, is_whole);
     }
 };
 

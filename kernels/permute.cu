@@ -57,22 +57,23 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     // load
     Stage stage;
     auto tile = tile_at(tiling, number);
-    stage.fetch(in + tile.at[IN], read.at[IN], row_stride, read.mask(tile));
+    u32 there = read.mask(tile);
+    stage.fetch(in + tile.at[IN], read.at[IN], row_stride, there);
     while (true) {
         // registers to shared memory
-        stage.hold(planes, swizzle, read.mask(tile));
+        stage.hold(planes, swizzle, there);
         __syncthreads();
         // load of the next tile, while this one is stored
-        const auto held = tile;
+        const u32 mask = written.mask(tile);
+        T* const target = out + tile.at[OUT];
         number += gridDim.x;
         const bool is_last = number >= tiling.count;
         if (!is_last) {
             tile = tile_at(tiling, number);
-            stage.fetch(in + tile.at[IN], read.at[IN], row_stride, read.mask(tile));
+            there = read.mask(tile);
+            stage.fetch(in + tile.at[IN], read.at[IN], row_stride, there);
         }
         // store
-        const u32 mask = written.mask(held);
-        T* const target = out + held.at[OUT];
 #pragma unroll
         for (i32 k = 0; k < ITEMS; ++k) {
             if ((mask >> k & 1u) == 0) continue;

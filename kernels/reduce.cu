@@ -169,11 +169,12 @@ __device__ __forceinline__ void take_scalars(STATE (&states)[WIDTH], const READI
     }
 }
 
-// Three numbers a column are more than the registers of two blocks from sm_100 on.
+// Compilers for sm_80 and below, and for three numbers a column from sm_100 on, take more registers
+// than that many blocks have.
 template <typename STATE, i32 BLOCKS>
-constexpr i32 column_blocks = __CUDA_ARCH__ >= 1000 && sizeof(STATE) > 16
-                                  ? 1
-                                  : blocks_held<THREADS, BLOCKS>;
+constexpr i32 column_blocks = __CUDA_ARCH__ >= 1000 && sizeof(STATE) > 16 ? 1
+                              : __CUDA_ARCH__ <= 800 && BLOCKS > 2        ? 2
+                                                                   : blocks_held<THREADS, BLOCKS>;
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 BLOCKS,
           i32 RANK, typename... OPERANDS>

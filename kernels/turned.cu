@@ -8,8 +8,9 @@
 //
 // A thread reads ROWS vectors of COLUMNS elements of every Turned operand, and makes COLUMNS
 // vectors of ROWS elements of the result, as permute_tile of permute.cu does. All Turned operands
-// have the strides of side IN, the result and Dense ones those of side OUT, Beside ones those of a
-// side of their own; Single ones are one value. Dtypes: all, mixed at will; every architecture.
+// have the strides of side IN, the result, Dense and Kept ones those of side OUT, Beside ones those
+// of a side of their own; Single ones are one value.
+// Dtypes: all, mixed at will; every architecture.
 // Launch: 256 threads a block; block b takes tiles b, b + blocks, ...; any number of blocks.
 // Shared memory: 256 * ITEMS * ROWS * COLUMNS elements of every Turned operand, dynamic.
 // Limits: 32 axes, 2^32 tiles. Where an address is no multiple of its vector, elements are moved
@@ -22,17 +23,19 @@
 template <typename T>
 struct Turned {
     using type = T;
+    using pointer = const T*;
     static constexpr Lies LIES = Lies::STRIDED;
 };
 
 template <typename T, i32 SIDE>
 struct Beside {
     using type = T;
+    using pointer = const T*;
     static constexpr Lies LIES = Lies::STRIDED;
 };
 
 template <typename OPERAND>
-constexpr i32 side_of = OPERAND::LIES == Lies::DENSE ? OUT : IN;
+constexpr i32 side_of = is_dense<OPERAND> ? OUT : IN;
 template <typename T, i32 SIDE>
 constexpr i32 side_of<Beside<T, SIDE>> = SIDE;
 template <typename OPERAND>
@@ -43,12 +46,13 @@ constexpr bool is_turned = is_same<OPERAND, Turned<typename OPERAND::type>>;
 template <typename OPERAND, i32 ROWS, i32 COLUMNS, i32 ITEMS>
 struct Part {
     using T = typename OPERAND::type;
+    static constexpr bool IS_SINGLE = OPERAND::LIES == Lies::SINGLE;
     static constexpr i32 SIDE = side_of<OPERAND>;
-    Vector<T, ROWS> values[COLUMNS];
+    static constexpr i32 BYTES = 0;  // of shared memory
+    T values[IS_SINGLE ? 1 : COLUMNS][IS_SINGLE ? 1 : ROWS];
 
-    static constexpr i32 BYTES = 0;
     __device__ __forceinline__ void begin(const T* in) {
-        if constexpr (OPERAND::LIES == Lies::SINGLE) values[0].lanes[0] = *in;
+        if constexpr (IS_SINGLE) values[0][0] = *in;
     }
     template <typename... ARGUMENTS>
     __device__ __forceinline__ void fetch(const ARGUMENTS&...) {}
@@ -59,25 +63,48 @@ struct Part {
     template <typename TILING, typename TILE, typename SLOTS>
     __device__ __forceinline__ void take(const unsigned char*, const T* in, const TILING& tiling,
                                          const TILE& tile, const SLOTS& written, i32 k) {
-        if constexpr (OPERAND::LIES != Lies::SINGLE) {
+        if constexpr (!IS_SINGLE) {
             const T* const from = in + tile.at[SIDE] + written.at[SIDE][k];
 #pragma unroll
             for (i32 c = 0; c < COLUMNS; ++c) {
                 const T* const column = from + c * tiling.column_strides[SIDE];
                 if constexpr (OPERAND::LIES == Lies::DENSE) {
-                    values[c] = fetched<ROWS>(column);
+                    const auto vector = fetched<ROWS>(column);
+#pragma unroll
+                    for (i32 r = 0; r < ROWS; ++r) values[c][r] = vector.lanes[r];
                 } else {
 #pragma unroll
                     for (i32 r = 0; r < ROWS; ++r) {
-                        values[c].lanes[r] = column[r * tiling.row_strides[SIDE]];
+                        values[c][r] = column[r * tiling.row_strides[SIDE]];
                     }
                 }
             }
         }
     }
     __device__ __forceinline__ T at(i32 column, i32 row) const {
-        if constexpr (OPERAND::LIES == Lies::SINGLE) return values[0].lanes[0];
-        return values[column].lanes[row];
+        return values[IS_SINGLE ? 0 : column][IS_SINGLE ? 0 : row];
+    }
+    __device__ __forceinline__ void keep(const T*) const {}
+};
+
+// The vector that is computed; the chain writes its elements.
+template <typename T, i32 ROWS, i32 COLUMNS, i32 ITEMS>
+struct Part<Kept<T>, ROWS, COLUMNS, ITEMS> {
+    static constexpr i32 BYTES = 0;
+    Vector<T, ROWS> made;
+
+    __device__ __forceinline__ void begin(const T*) {}
+    template <typename... ARGUMENTS>
+    __device__ __forceinline__ void fetch(const ARGUMENTS&...) {}
+    template <typename... ARGUMENTS>
+    __device__ __forceinline__ void hold(const ARGUMENTS&...) const {}
+    template <typename... ARGUMENTS>
+    __device__ __forceinline__ void take(const ARGUMENTS&...) {}
+    __device__ __forceinline__ T& at(i32, i32 row) {
+        return made.lanes[row];
+    }
+    __device__ __forceinline__ void keep(T* address) const {
+        stored(address, made);
     }
 };
 
@@ -113,6 +140,7 @@ struct Part<Turned<T>, ROWS, COLUMNS, ITEMS> {
     __device__ __forceinline__ T at(i32 column, i32 row) const {
         return values[column].lanes[row];
     }
+    __device__ __forceinline__ void keep(const T*) const {}
 };
 
 // ---- the loop over tiles ------------------------------------------------------------------------
@@ -135,13 +163,13 @@ struct TurnedLoop<CHAIN, ROWS, COLUMNS, ITEMS, Numbers<K...>, OPERANDS...> {
     template <typename OPERAND>
     static __device__ __forceinline__ bool is_fit(const typename OPERAND::type* in) {
         if constexpr (is_turned<OPERAND>) return is_aligned<COLUMNS>(in);
-        return OPERAND::LIES != Lies::DENSE || is_aligned<ROWS>(in);
+        return !is_dense<OPERAND> || is_aligned<ROWS>(in);
     }
 
     // Element by element: for addresses that vectors do not fit.
     template <typename TILING>
     static __device__ __forceinline__ void elements(Result* out, const TILING& tiling, i64* status,
-                                                    const typename OPERANDS::type*... in) {
+                                                    typename OPERANDS::pointer... in) {
 #pragma unroll 1
         for (u32 number = blockIdx.x; number < tiling.count; number += gridDim.x) {
             const auto tile = tile_at(tiling, number);
@@ -167,7 +195,7 @@ struct TurnedLoop<CHAIN, ROWS, COLUMNS, ITEMS, Numbers<K...>, OPERANDS...> {
     template <typename OFFSET, i32 SIDES>
     static __device__ __forceinline__ void run(Result* out, const Tiling<OFFSET, SIDES>& tiling,
                                                unsigned char* memory, i64* status,
-                                               const typename OPERANDS::type*... in) {
+                                               typename OPERANDS::pointer... in) {
         // indices
         if (!is_aligned<ROWS>(out) || !(... && is_fit<OPERANDS>(in))) {
             elements(out, tiling, status, in...);
@@ -202,7 +230,7 @@ struct TurnedLoop<CHAIN, ROWS, COLUMNS, ITEMS, Numbers<K...>, OPERANDS...> {
             for (i32 k = 0; k < ITEMS; ++k) {
                 if ((mask >> k & 1u) == 0) continue;
                 (get<K>(parts).take(memory + start(K), in, tiling, held, written, k), ...);
-                Result* const target = out + held.at[OUT] + written.at[OUT][k];
+                const i64 target = held.at[OUT] + written.at[OUT][k];
 #pragma unroll
                 for (i32 c = 0; c < COLUMNS; ++c) {
                     Vector<Result, ROWS> made;
@@ -210,7 +238,9 @@ struct TurnedLoop<CHAIN, ROWS, COLUMNS, ITEMS, Numbers<K...>, OPERANDS...> {
                     for (i32 r = 0; r < ROWS; ++r) {
                         made.lanes[r] = CHAIN::apply(get<K>(parts).at(c, r)..., status);
                     }
-                    stored(target + c * tiling.column_strides[OUT], made);
+                    const i64 place = target + c * tiling.column_strides[OUT];
+                    stored(out + place, made);
+                    (get<K>(parts).keep(in + place), ...);
                 }
             }
             if (is_last) return;
@@ -225,7 +255,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     elementwise_turned(typename CHAIN::Result* __restrict__ out,
                        const __grid_constant__ Tiling<OFFSET, SIDES> tiling, i64 first,
                        i64* __restrict__ status,
-                       const typename OPERANDS::type* __restrict__... in) {
+                       typename OPERANDS::pointer __restrict__... in) {
     static_assert(sizeof...(OPERANDS) == CHAIN::COUNT, "one layout an operand of the chain");
     static_assert(sizeof(tiling) + 8 * sizeof...(OPERANDS) <= 4070, "the parameters fit 4 KiB");
     static_assert((... || is_turned<OPERANDS>), "a Turned operand leads the tiles");

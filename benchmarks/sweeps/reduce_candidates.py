@@ -20,6 +20,7 @@ from softcuda.target import Target
 __all__ = ["SCRATCH_BYTES", "Made", "candidates"]
 
 _TEAMS: Final = (8, 16, 32, 64, 128, 256)
+_MAX_PARTS: Final = 65535  # blocks along y
 _WAVES: Final = (1, 2, 4, 8, 32)  # blocks of a parted grid, in those that the device holds
 # Loads in flight of a thread and blocks of a multiprocessor.
 _ROWS: Final = ((8, 3), (8, 2), (8, 4), (4, 4), (4, 6), (16, 2))
@@ -127,8 +128,9 @@ def _even_tiles(plan: Plan, found: Reduction, target: Target) -> Iterator[Plan]:
             yield replace(tiled, each=count)
             continue
         for each in {-(-count * blocks // (waves * held)) for waves in _WAVES} | {loads}:
-            if each and plan.team >= 32:
-                yield replace(tiled, parts=-(-count // each), each=each)
+            parts = -(-count // max(each, 1))
+            if each and plan.team >= 32 and parts <= _MAX_PARTS:
+                yield replace(tiled, parts=parts, each=each)
 
 
 def _columns(rule: Plan, loops: Loops, target: Target) -> Iterator[Plan]:

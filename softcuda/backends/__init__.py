@@ -8,6 +8,7 @@ A backend is a module (or any object) with
   lines join a chain, and the lines before a reduction join the reduction;
 - optionally `EPILOGUES`: the kinds of op behind which it takes elementwise lines into the same
   unit, and `absorbs(line, operands, target)`: which lines those may be (default: `supports`);
+- optionally `KEEPS`: True where its chains also write values inside them (`Unit.kept`);
 - `supports(line, operands, target)`: a Verdict, with the reason when not. `line` is a
   softcuda.graph.lines.Line, `operands` the Lines it reads;
 - `prepare(unit, target)`: a tuple of Steps for a Unit;

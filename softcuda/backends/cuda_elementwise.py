@@ -16,12 +16,22 @@ from softcuda.graph.op import OPS, Kind
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["BACKEND_ID", "DEVICE", "EPILOGUES", "FUSES", "KERNELS", "prepare", "supports"]
+__all__ = [
+    "BACKEND_ID",
+    "DEVICE",
+    "EPILOGUES",
+    "FUSES",
+    "KEEPS",
+    "KERNELS",
+    "prepare",
+    "supports",
+]
 
 BACKEND_ID: Final = "cuda_elementwise"
 DEVICE: Final = "cuda"
 FUSES: Final = frozenset({Kind.ELEMENTWISE})
 EPILOGUES: Final[frozenset[Kind]] = frozenset()
+KEEPS: Final = True
 
 
 def _chain(dtype: DType) -> tuple[Micro, ...]:
@@ -45,9 +55,9 @@ KERNELS: Final[tuple[KernelSpec, ...]] = (
     _copy(f32, Variant((Lies.SINGLE,), Tile(4, 2))),
     _copy(f32, Variant((Lies.ROW,), Tile(4, 2), 2)),
     _copy(f32, Variant((Lies.LEVEL,), Tile(4, 2), 2)),
-    _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 2)),
-    _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 2, True)),
-    _copy(f32, Variant((Lies.STRIDED,), Tile(1, 4), 64, True)),
+    _copy(f32, Variant((Lies.STRIDED,), Tile(4, 2), 2, wraps=True)),
+    _copy(f32, Variant((Lies.STRIDED,), Tile(4, 2), 2, True)),
+    _copy(f32, Variant((Lies.STRIDED,), Tile(4, 2), 64, True, wraps=True)),
     _turned(4, 4, 1),
     _turned(1, 1, 8),
 )

@@ -51,12 +51,20 @@ class Unit(NamedTuple):
         operands: the external operands that the chain's sources count.
         result: the dense row-major buffer of the last op's value.
         lines: the graph lines that the chain computes, in the same order.
+        kept: op inside the chain -> the dense buffer of its value, which others read too; only
+            for backends that declare KEEPS.
     """
 
     chain: tuple[Micro, ...]
     operands: tuple[Operand, ...]
     result: Operand
     lines: tuple[int, ...]
+    kept: tuple[tuple[int, Operand], ...] = ()
+
+    @property
+    def results(self) -> tuple[Operand, ...]:
+        """All buffers that the unit writes, its result first."""
+        return (self.result, *(operand for _, operand in self.kept))
 
 
 class Step(NamedTuple):

@@ -68,13 +68,14 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
 def _schedule(chosen: Chosen, groups: Groups, target: Target) -> tuple[Step, ...]:
     """Return the steps of all units in an order that keeps few bytes alive, then the updates."""
     graph, units = chosen.graph, groups.units
-    maker = {unit.result.value: number for number, unit in enumerate(units)}
+    maker = {made.value: number for number, unit in enumerate(units) for made in unit.results}
     reads = [
         tuple(maker[operand.value] for operand in unit.operands if operand.value in maker)
         for unit in units
     ]
-    sizes = [graph.lines[unit.result.value].nbytes for unit in units]
-    sequence = order(reads, sizes, tuple(maker[root] for root in dict.fromkeys(graph.roots)))
+    sizes = [sum(graph.lines[made.value].nbytes for made in unit.results) for unit in units]
+    roots = dict.fromkeys(maker[root] for root in graph.roots)
+    sequence = order(reads, sizes, tuple(roots))
     if chosen.devices:
         device = [
             groups.backend_ids[k] == "transfer" or chosen.device(u.result.value) == "cpu"

@@ -3,8 +3,13 @@
 A unit is a chain of elementwise lines, or an anchor (a reduction, a contraction) with elementwise
 lines before it, which have the extents of what it reads, and behind it, which have those of its
 result. Units grow backward from their last line: a line joins the unit of its users when all of
-them are in that one unit and read it as it lies. Such a unit has one result and can have no cycle
-with another: whatever else its lines read was there before its last line.
+them are in that one unit and read it as it lies.
+
+A chain of a backend that declares KEEPS also takes lines that others read too, or that are asked
+for: it writes their values beside its result. All other users of such a line come after the last
+line of its unit, so that units read each other only forward and never in a circle. A line that may
+become part of an anchor's unit is left to that one. Such a chain grows beyond what a kernel holds,
+and is cut where that costs least (split.py).
 """
 
 from __future__ import annotations
@@ -17,23 +22,26 @@ from softcuda.backends import backends
 from softcuda.backends.steps import Micro, Operand, Unit
 from softcuda.compiler.layout import Layout, layout_of, operand_at
 from softcuda.compiler.program import Choice, Groups
-from softcuda.graph.lines import Graph
+from softcuda.compiler.split import MAX_CHAIN, MAX_OPERANDS, cheapest_cuts
+from softcuda.graph.lines import Graph, Line
 from softcuda.graph.op import Kind
 from softcuda.target import Target
 
 __all__ = ["MAX_CHAIN", "MAX_OPERANDS", "fuse", "fused_lines"]
 
-MAX_CHAIN = 256  # ops in one unit
-MAX_OPERANDS = 64  # reads from outside in one unit
+MAX_KEPT = 8  # values inside one unit that it writes
+MAX_GROWN = 4  # times MAX_CHAIN and MAX_OPERANDS: what grows beyond these is cut again
 
 _WORKLESS = (Kind.LEAF, Kind.VIEW)
 
 
 def fuse(graph: Graph, choices: Sequence[Choice], target: Target) -> Groups:
     """Return the units of the graph, in the order of their last lines."""
-    grown = _Growing(graph, choices, target).grow()
+    growing = _Growing(graph, choices, target)
+    grown = [part for group in growing.grow() for part in growing.cut(group)]
+    grown.sort(key=lambda group: group.last)
     layouts = _layouts(graph)
-    units = tuple([_unit(graph, layouts, group.ordered()) for group in grown])
+    units = tuple([_unit(graph, layouts, group) for group in grown])
     return Groups(units, tuple([choices[group.runner].backend_id for group in grown]))
 
 
@@ -50,19 +58,26 @@ class _Group:
     """A unit that grows backward.
 
     `runner` is the line whose backend runs it: the anchor, else the last line. `before` and
-    `after` are the elementwise lines before and behind the anchor, the latest first.
+    `after` are the elementwise lines before and behind the anchor, the latest first. `kept` are
+    those of `after` that others read too.
     """
 
     runner: int
     anchor: int | None
     before: list[int] = field(default_factory=list)
     after: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
     reads: int = 0
 
     def ordered(self) -> list[int]:
         """Return the lines in the order in which they are computed."""
         middle = [] if self.anchor is None else [self.anchor]
         return [*reversed(self.before), *middle, *reversed(self.after)]
+
+    @property
+    def last(self) -> int:
+        """The line that makes the result."""
+        return self.after[0] if self.after else self.runner
 
     @property
     def size(self) -> int:
@@ -81,6 +96,7 @@ class _Growing:
         self._roots = frozenset(graph.roots)
         self._group: list[_Group | None] = [None] * len(graph.lines)
         self._is_before: list[bool] = [False] * len(graph.lines)
+        self._follows_anchor = self._followers()
 
     def grow(self) -> list[_Group]:
         """Return the groups in the order of their last lines."""
@@ -102,21 +118,77 @@ class _Growing:
         return groups
 
     def _of_users(self, number: int) -> _Group | None:
-        """Return the one group that all users of a line are in, where it may join it."""
+        """Return the one group that a line may join: of all its users, or one that keeps it."""
         users = self._users[number]
-        if not users or number in self._roots:
+        groups = [group for user in users if (group := self._group[user]) is not None]
+        if not groups:
             return None
-        group = self._group[users[0]]
-        if group is None or group.size >= MAX_CHAIN:
+        group = min(groups, key=lambda found: found.last)
+        inside = sum(found is group for found in groups)
+        after = group.reads + len(self._lines[number].inputs) - inside
+        most = MAX_GROWN if group.anchor is None and self._is_keeping(group) else 1
+        if group.size >= most * MAX_CHAIN or after > most * MAX_OPERANDS:
             return None
-        if any(self._group[user] is not group for user in users):
-            return None
-        after = group.reads + len(self._lines[number].inputs) - len(users)
-        return group if after <= MAX_OPERANDS else None
+        is_kept = inside < len(users) or number in self._roots
+        return group if not is_kept or self._keeps(number, group) else None
+
+    def _keeps(self, number: int, group: _Group) -> bool:
+        """Return whether a group may write a line's value for others beside its own use of it."""
+        return (
+            group.anchor is None
+            and len(group.kept) < MAX_KEPT
+            and self._is_keeping(group)
+            and self._lines[number].op.kind is Kind.ELEMENTWISE
+            and not self._follows_anchor[number]
+            and all(self._group[u] is group or u > group.last for u in self._users[number])
+        )
+
+    def _is_keeping(self, group: _Group) -> bool:
+        """Return whether the backend that runs a group writes values inside chains."""
+        runner = self._known.get(self._choices[group.runner].backend_id)
+        return bool(getattr(runner, "KEEPS", False))
+
+    def cut(self, group: _Group) -> list[_Group]:
+        """Return the parts of a group that one kernel each holds; itself where it is one."""
+        if group.anchor is not None or not self._is_keeping(group):
+            return [group]
+        members = group.ordered()
+        ends = [*cheapest_cuts(self._lines, members), len(members)]
+        parts, start = [], 0
+        for end in ends:
+            own = members[start:end]
+            inside = set(own)
+            kept = [
+                number
+                for number in own[:-1]
+                if number in group.kept or any(u not in inside for u in self._users[number])
+            ]
+            parts.append(_Group(own[-1], None, [], own[::-1], kept[::-1]))
+            start = end
+        return parts
+
+    def _followers(self) -> list[bool]:
+        """Return for each line whether an anchor may take it as its epilogue."""
+        follows = [False] * len(self._lines)
+        for number, line in enumerate(self._lines):
+            if line.op.kind is Kind.ELEMENTWISE:
+                follows[number] = any(self._leads(k, line, follows[k]) for k in line.inputs)
+        return follows
+
+    def _leads(self, number: int, user: Line, follows: bool) -> bool:
+        """Return whether a line is, or follows, an anchor that may take its only user."""
+        line = self._lines[number]
+        if number in self._roots or len(set(self._users[number])) != 1 or line.dims != user.dims:
+            return False
+        if line.op.kind is Kind.ELEMENTWISE:
+            return follows
+        runner = self._known.get(self._choices[number].backend_id)
+        return line.op.kind in getattr(runner, "EPILOGUES", ())
 
     def _join(self, number: int, group: _Group) -> bool:
         """Put a line into the group of its users; False where it has no place there."""
-        line, users = self._lines[number], self._users[number]
+        line = self._lines[number]
+        users = [user for user in self._users[number] if self._group[user] is group]
         if line.op.kind is not Kind.ELEMENTWISE:
             if not self._anchors(number, group):
                 return False
@@ -127,6 +199,8 @@ class _Growing:
                 return False
             (group.before if is_before else group.after).append(number)
             self._is_before[number] = is_before
+            if len(users) < len(self._users[number]) or number in self._roots:
+                group.kept.append(number)
         group.reads -= len(users)
         return True
 
@@ -148,6 +222,9 @@ class _Growing:
         runner = self._known.get(self._choices[number].backend_id)
         return (
             group.anchor is None
+            and not group.kept
+            and group.size < MAX_CHAIN
+            and group.reads <= MAX_OPERANDS
             and line.op.kind in getattr(runner, "EPILOGUES", ())
             and line.dims == self._lines[group.after[0]].dims
             and all(self._absorbs(member, number) for member in group.after)
@@ -178,8 +255,8 @@ def _layouts(graph: Graph) -> list[Layout]:
     return layouts
 
 
-def _unit(graph: Graph, layouts: Sequence[Layout], members: Sequence[int]) -> Unit:
-    lines = graph.lines
+def _unit(graph: Graph, layouts: Sequence[Layout], group: _Group) -> Unit:
+    lines, members = graph.lines, group.ordered()
     inside: dict[int, int] = {}
     operands: dict[Operand, int] = {}
     chain: list[Micro] = []
@@ -196,4 +273,5 @@ def _unit(graph: Graph, layouts: Sequence[Layout], members: Sequence[int]) -> Un
         inside[number] = position
     last = members[-1]
     result = operand_at(lines[last], layouts[last])
-    return Unit(tuple(chain), tuple(operands), result, tuple(members))
+    kept = [(inside[k], operand_at(lines[k], layouts[k])) for k in reversed(group.kept)]
+    return Unit(tuple(chain), tuple(operands), result, tuple(members), tuple(kept))

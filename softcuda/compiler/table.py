@@ -83,23 +83,20 @@ def _launch_list(program: Program) -> list[str]:
 
 
 def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...]]:
-    place = program.places[step.outputs[0].value]
-    at = f"arena+{place.at}" if place.space == "arena" else f"{place.space} {place.at}"
-    if place.space == "lent":
-        at = f"output {place.at}, lent"
-    size = format_bytes(place.nbytes)
     if not step.lines:
+        size, at = _size_and_place(program, step.outputs[0].value)
         dims = _dims(step.outputs[0].dims)
         cells = (str(number), "update", dims, str(step.outputs[0].dtype), step.backend_id)
         return [(*cells, "end of run: the variable takes its new value", step.kernel, size, at)]
     rows: list[tuple[str, ...]] = []
     last = step.lines[-1]
+    written = {made.value for made in step.outputs}
     for line_number in step.lines:
         line = program.graph.lines[line_number]
         choice = program.choices[line_number]
         operands = _operands([_dims(program.graph.lines[i].dims) for i in line.inputs])
         shapes = f"{operands} -> {_dims(line.dims)}" if operands else _dims(line.dims)
-        ends = line_number == last
+        size, at = _size_and_place(program, line_number) if line_number in written else ("", "")
         decided = f"{choice.reason}; {choice.note}" if choice.note else choice.reason
         rows.append(
             (
@@ -109,12 +106,21 @@ def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...
                 line.dtype.name,
                 choice.backend_id,
                 decided,
-                step.kernel if ends else "fused",
-                size if ends else "",
-                at if ends else "",
+                step.kernel if line_number == last else "fused",
+                size,
+                at,
             )
         )
     return rows
+
+
+def _size_and_place(program: Program, value: int) -> tuple[str, str]:
+    """Return the size of a value that a step writes, and where it lies, for the table."""
+    place = program.places[value]
+    at = f"arena+{place.at}" if place.space == "arena" else f"{place.space} {place.at}"
+    if place.space == "lent":
+        at = f"output {place.at}, lent"
+    return format_bytes(place.nbytes), at
 
 
 def line_report(program: Program, number: int, about: Sequence[str]) -> str:
@@ -130,7 +136,8 @@ def line_report(program: Program, number: int, about: Sequence[str]) -> str:
         if number in step.lines:
             fused = len(step.lines) - 1
             beside = f", fused with {counted(fused, 'other op')}" if fused else ""
-            place = program.places[step.outputs[0].value]
+            value = number if number in program.places else step.outputs[0].value
+            place = program.places[value]
             rows.append(
                 f"step {position} of {len(program.steps)}: kernel {step.kernel} on "
                 f"{step.backend_id}{beside}, {format_bytes(place.nbytes)} in {place.space}"
@@ -141,7 +148,7 @@ def line_report(program: Program, number: int, about: Sequence[str]) -> str:
 def largest_values(program: Program, count: int = 3) -> str:
     """Return the largest values that a program computes: op, extents, dtype and size of each."""
     computed = [step for step in program.steps if step.backend_id != "transfer"]
-    made = {step.outputs[0].value for step in computed}
+    made = {operand.value for step in computed for operand in step.outputs}
     lines = [program.graph.lines[value] for value in made if value < len(program.graph.lines)]
     lines.sort(key=lambda line: line.nbytes, reverse=True)
     return ", ".join(

@@ -109,8 +109,12 @@ def test_chains_of_a_graph(arch: str) -> None:
         micro("cast", (f32,), bf16)._replace(sources=(~2,)),
     ]
     for strides in ((64, 1), (0, 1), (1, 0), (1, 48), (-64, -1)):
-        operands = [operand(dims, f16), operand(dims, f32, strides), operand((), i32)]
-        compiled(spec_of(mixed, operands, dims), arch)
+        for extents in (dims, (47, 63)):
+            operands = [operand(extents, f16), operand(extents, f32, strides), operand((), i32)]
+            compiled(spec_of(mixed, operands, extents), arch)
+    for count in (4, 16):
+        rows = [operand((47, 63), f32, (0, 1))] * count
+        compiled(spec_of(longest(f32, count + 1), [operand((47, 63), f32), *rows], (47, 63)), arch)
     for dtype in (f64, bf16, i64):
         operands = [operand(dims, dtype)] * 64
         compiled(spec_of(longest(dtype, 64), operands, dims), arch)
@@ -135,6 +139,21 @@ def test_turned_operands(arch: str) -> None:
         compiled(spec_of(longest(dtype, len(operands)), operands, dims), arch)
     far = [operand((9, 8), f32, (1, 1 << 33)), operand((9, 8), f32)]
     compiled(spec_of(longest(f32, 2), far, (9, 8)), arch)
+    numbers = [micro("mul", (bool_, i64)), micro("add", (i64, f64))._replace(sources=(~0, 2))]
+    cast = micro("cast", (f64,), f16)._replace(sources=(~1,))
+    wide = [operand(dims, bool_, (1, 96)), operand((), i64), operand(dims, f64, (0, 1))]
+    compiled(spec_of([*numbers, cast], wide, dims), arch)  # vectors of 4 beside numbers of 8 bytes
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+def test_values_that_are_kept(arch: str) -> None:
+    for dims, strides in (((48, 64), (64, 1)), ((47, 63), (0, 1)), ((48, 64), (1, 48))):
+        made = [operand(dims, f32), operand(dims, bf16, strides)]
+        chain = [*longest(f32, 2), micro("cast", (f32,), bf16)._replace(sources=(~0,))]
+        micros = tuple(m._replace(dims=dims) for m in chain)
+        unit = Unit(micros, tuple(made), operand(dims, bf16), (0, 0), ((0, operand(dims, f32)),))
+        (launch,), _ = chain_launches(unit)
+        compiled(launch.spec, arch)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])

@@ -96,6 +96,54 @@ def test_views_on_the_device(view: str, dtype: str) -> None:
     assert same_bits(y.numpy(), right)
 
 
+EDGES = [(64, 128), (63, 129), (96, 63), (63, 96), (65, 31, 7), (128, 6, 24), (3, 1000), (1000, 4)]
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("shape", EDGES, ids=str)
+@pytest.mark.parametrize(
+    "names", [("f32", "f32"), ("bf16", "f32"), ("f64", "i32"), ("bool", "f16")]
+)
+def test_operands_that_are_turned(names: tuple[str, str], shape: tuple[int, ...]) -> None:
+    """Beside dense ones, rows, columns and numbers; alone, and with their casts."""
+    rng = np.random.default_rng(6)
+    x = sc.tensor(array_of(rng, shape[::-1], DTYPES[names[0]]))
+    y, row, column = (
+        sc.tensor(array_of(rng, dims, DTYPES[names[1]]))
+        for dims in (shape, shape[-1:], (*shape[:-1], 1))
+    )
+    turned = sc.permute_dims(x, tuple(range(len(shape)))[::-1])
+    nodes = [
+        turned * 2 + y,
+        sc.maximum(turned, row) + column,
+        sc.cast(turned, sc.f32),
+        sc.where(y == row, turned, turned) * column,
+    ]
+    for node in nodes:
+        executable = sc.compile(node, FUSED)
+        kernels = [x.spec.family for step in executable.program.steps for x in step.launches]
+        assert kernels == ["elementwise_turned"]
+        assert same_bits(executable.run().numpy(), sc.compile(node, SINGLE).run().numpy())
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("shape", [(1000,), (37, 41), (64, 66), (48, 64), (5, 3, 1001)], ids=str)
+def test_values_inside_a_chain_are_results_too(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    x, y = (sc.tensor(array_of(rng, shape, DTYPES[name])) for name in ("f32", "bf16"))
+    row = sc.tensor(array_of(rng, shape[-1:], f32))
+    turned = sc.permute_dims(sc.tensor(array_of(rng, shape[::-1], f32)), range(len(shape))[::-1])
+    for other in (y, row, turned):
+        first = x * other
+        second = sc.cast(first + y, sc.bf16)
+        nodes = [first, second, sc.relu(second) - row]
+        executable = sc.compile(nodes, FUSED)
+        assert [len(step.outputs) for step in executable.program.steps if step.launches] == [3]
+        right = sc.compile(nodes, SINGLE).run()
+        for found, wanted in zip(executable.run(), right, strict=True):
+            assert same_bits(found.numpy(), wanted.numpy())
+
+
 @pytest.mark.sanitize
 def test_sixty_four_operands_of_sixteen_axes() -> None:
     """More strides than a kernel takes: some operands are copied first."""

@@ -26,6 +26,8 @@ SHAPES = [
     *(((n, 5), (0,)) for n in (1, 8, 33, 4097, 100_003)),
     *(((4099, n), (0,)) for n in (1, 2, 3, 4, 36, 127, 128, 516)),
     *(((20_000, n), (1,)) for n in (2, 4, 16, 20, 60, 64, 128)),
+    ((3, 2, 4096), (0, 2)),
+    ((300, 3, 512), (0, 2)),
     ((7, 33, 65), (1,)),
     ((7, 33, 65), (0, 2)),
     ((40, 3, 17, 12), (0, 2)),
@@ -109,6 +111,25 @@ def test_exact_ones_of_every_shape(dims: tuple[int, ...], axes: tuple[int, ...])
             assert np.array_equal(computed(sc.argmin(t, axes[0])), np.argmin(rows, -1))
         if not dtype.is_float:
             assert np.array_equal(computed(sc.sum(t, axes)), np.sum(x, axes, dtype=np.int64))
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("dims", [(4096,), (5, 2048), (70_000, 16), (300, 64)], ids=str)
+def test_operands_that_begin_between_vectors(dims: tuple[int, ...]) -> None:
+    """Extents and strides are those of whole vectors; the pointer is not."""
+    count = math.prod(dims)
+    for dtype in (f16, f32, f64):
+        flat = numbers((count + 1,), dtype)
+        x, t = flat[1:].reshape(dims), sc.reshape(sc.tensor(flat)[1:], dims)
+        for axis in range(len(dims)):
+            found = computed(sc.sum(t, axis))
+            expected, scale = wide(x).sum(axis), np.abs(wide(x)).sum(axis)
+            assert_close(found, expected, dtype, "sum", k_extent=dims[axis], scale=scale)
+            assert np.array_equal(computed(sc.max(t, axis)), np.max(x, axis))
+            assert np.array_equal(computed(sc.argmax(t, axis)), np.argmax(x, axis))
+            sums = computed(sc.cumsum(t, axis))
+            exact, size = np.cumsum(wide(x), axis), np.cumsum(np.abs(wide(x)), axis)
+            assert_close(sums, exact, dtype, "cumsum", k_extent=dims[axis], scale=size)
 
 
 @pytest.mark.sanitize

@@ -97,10 +97,11 @@ class PlannedChain:
 
     Attributes:
         chain: the ops.
-        dtypes: of its operands.
+        dtypes: of its operands, and of the values that it keeps.
         variant: what is compiled for it; the arguments fit every tile of the same width.
         count: elements of the result.
         arguments: of the kernel.
+        kept: ops whose values are written too.
     """
 
     chain: Sequence[Micro]
@@ -108,10 +109,11 @@ class PlannedChain:
     variant: Variant
     count: int
     arguments: tuple[Argument, ...]
+    kept: tuple[int, ...] = ()
 
     def launch(self) -> KernelLaunch:
         """Return the launch, a tile a block where the grid allows it."""
-        spec = chain_spec(self.chain, self.dtypes, self.variant)
+        spec = chain_spec(self.chain, self.dtypes, self.variant, self.kept)
         blocks = min(-(-self.count // spec.tile[0]), MAX_BLOCKS)
         return launch_in_row(spec, blocks, self.arguments)
 
@@ -134,42 +136,45 @@ def chain_launches(
         target: its multiprocessors and caches decide on the tiles of operands that are turned.
     """
     dims, sources = unit.result.dims, _sources(unit)
-    turned = turned_launch(unit.chain, sources, dims, write(), target)
+    kept = tuple(number for number, _ in unit.kept)
+    turned = turned_launch(unit.chain, sources, dims, target, kept)
     if turned is not None:
         return (turned,), 0
     launches: list[KernelLaunch] = []
     used = 0
-    last = _planned(unit.chain, sources, dims, write())
+    last = _planned(unit.chain, sources, dims, write(), kept)
     while last is None:
         number = _bulkiest(sources, dims)
         source = sources[number]
         launches.append(_copy(source, dims, scratch(used)))
         sources[number] = ChainInput(scratch(used), source.dtype, contiguous_strides(dims))
         used += aligned(numel(dims) * source.dtype.itemsize)
-        last = _planned(unit.chain, sources, dims, write())
+        last = _planned(unit.chain, sources, dims, write(), kept)
     return (*launches, last.launch()), used
 
 
 def planned_chain(unit: Unit) -> PlannedChain | None:
     """Return the launch of a chain before it is one; None where it takes several."""
-    return _planned(unit.chain, _sources(unit), unit.result.dims, write())
+    kept = tuple(number for number, _ in unit.kept)
+    return _planned(unit.chain, _sources(unit), unit.result.dims, write(), kept)
 
 
 def _sources(unit: Unit) -> list[ChainInput]:
-    return [
-        ChainInput(
-            read(number),
-            x.dtype,
-            broadcast_strides(x.dims, x.strides, unit.result.dims),
-            x.offset,
-        )
+    """Return the operands of a unit, and behind them the values that it keeps."""
+    dims = unit.result.dims
+    inputs = [
+        ChainInput(read(number), x.dtype, broadcast_strides(x.dims, x.strides, dims), x.offset)
         for number, x in enumerate(unit.operands)
     ]
+    dense = contiguous_strides(dims)
+    for number, (_, x) in enumerate(unit.kept):
+        inputs.append(ChainInput(write(1 + number), x.dtype, dense, is_kept=True))
+    return inputs
 
 
 def _copy(source: ChainInput, dims: Dims, out: Argument) -> KernelLaunch:
     chain = (Micro(OPS["copy"], (0,), dims, source.dtype, ()),)
-    planned = _planned(chain, [source], dims, out)
+    planned = _planned(chain, [source], dims, out, ())
     if planned is None:
         raise AssertionError("the axes of one operand always fit a kernel's parameters")
     return planned.launch()
@@ -188,23 +193,26 @@ def _bulkiest(sources: Sequence[ChainInput], dims: Dims) -> int:
 
 
 def _planned(
-    chain: Sequence[Micro], sources: Sequence[ChainInput], dims: Dims, out: Argument
+    chain: Sequence[Micro],
+    sources: Sequence[ChainInput],
+    dims: Dims,
+    out: Argument,
+    kept: tuple[int, ...],
 ) -> PlannedChain | None:
     """Return the launch of a chain; None where its strides are more than a kernel takes."""
-    count = len(sources)
     axes = fuse_axes(dims, [*(s.strides for s in sources), contiguous_strides(dims)])
     dtypes = tuple(s.dtype for s in sources)
     tile = fitted_tile(
         chain,
         [d for k, d in enumerate(dtypes) if not axes.is_single(k)],
-        sum(not axes.is_reused(k) for k in range(count)),
+        sum(not (axes.is_reused(k) or x.is_kept) for k, x in enumerate(sources)),
     )
     told = status() if reports(chain) else i64(0)
     pointers = [s.argument for s in sources]
-    flat = dense_layouts(axes, count)
+    flat = dense_layouts(axes, sources)
     if flat:
         dense = (out, i64(axes.numel), told, *pointers)
-        return PlannedChain(chain, dtypes, Variant(flat, tile), axes.numel, dense)
+        return PlannedChain(chain, dtypes, Variant(flat, tile), axes.numel, dense, kept)
     walked = strided_layouts(axes, sources, tile.width)
     strided = [k for k, lies in enumerate(walked.layouts) if lies.has_strides]
     wide = needs_wide_index(axes, strided)
@@ -215,7 +223,7 @@ def _planned(
         return None
     tile = tile.narrowed(walked.width)
     variant = Variant(walked.layouts, tile, rank, wide, wraps=walked.wraps)
-    return PlannedChain(chain, dtypes, variant, axes.numel, arguments)
+    return PlannedChain(chain, dtypes, variant, axes.numel, arguments, kept)
 
 
 def _parameter_bytes(arguments: Sequence[Argument]) -> int:
@@ -223,9 +231,18 @@ def _parameter_bytes(arguments: Sequence[Argument]) -> int:
     return sum(len(a.value) + 8 if isinstance(a.value, bytes) else 8 for a in arguments)
 
 
-def chain_spec(chain: Sequence[Micro], dtypes: Sequence[DType], shape: Variant) -> KernelSpec:
-    """Return the kernel of a chain: its generated header and the variant of elementwise.cu."""
-    header = chain_header(emit(chain, dtypes))
+def chain_spec(
+    chain: Sequence[Micro], dtypes: Sequence[DType], shape: Variant, kept: Sequence[int] = ()
+) -> KernelSpec:
+    """Return the kernel of a chain: its generated header and the variant of elementwise.cu.
+
+    Args:
+        chain: the ops.
+        dtypes: of its operands, and of the values that it keeps.
+        shape: what is compiled for it.
+        kept: ops whose values are written too.
+    """
+    header = chain_header(emit(chain, dtypes[: len(dtypes) - len(kept)], kept=kept))
     operands = [f"{lies.value}<{d.name}>" for lies, d in zip(shape.layouts, dtypes, strict=True)]
     letters = "".join(lies.letter for lies in shape.layouts)
     if len(letters) > 8:

@@ -14,8 +14,9 @@
 `apply` takes loaded values in their storage dtypes. Every operand is converted to the dtype that
 its op takes, then to the compute dtype; every result is rounded to the dtype of its line: what
 softcuda.backends.host.chain_program does on the host. `of(read)` calls apply with
-`read(Slot<T, NUMBER>{})` for every operand. The text depends on ops and dtypes alone, so equal
-chains are one cubin.
+`read(Slot<T, NUMBER>{})` for every operand. Values inside the chain that are kept are references
+behind the operands, `f32& y0`, and there is no `of`. The text depends on ops and dtypes alone, so
+equal chains are one cubin.
 """
 
 from __future__ import annotations
@@ -175,7 +176,9 @@ def reports(chain: Sequence[Micro]) -> bool:
     return any(micro.op.name == "pow" and not micro.dtype.is_float for micro in chain)
 
 
-def emit(chain: Sequence[Micro], dtypes: Sequence[DType], name: str = "Chain") -> str:
+def emit(
+    chain: Sequence[Micro], dtypes: Sequence[DType], name: str = "Chain", kept: Sequence[int] = ()
+) -> str:
     """Return the struct of a chain of elementwise ops.
 
     Args:
@@ -183,6 +186,7 @@ def emit(chain: Sequence[Micro], dtypes: Sequence[DType], name: str = "Chain") -
             argument 0.
         dtypes: of the arguments of `apply`, which the chain's sources count.
         name: of the struct.
+        kept: ops whose values are written too, in the order of their references.
     """
     writer = _Writer(dtypes)
     made = [_Value(f"x{k}", dtype, dtype) for k, dtype in enumerate(dtypes)]
@@ -191,24 +195,33 @@ def emit(chain: Sequence[Micro], dtypes: Sequence[DType], name: str = "Chain") -
         operands = [made[s] if s >= 0 else results[~s] for s in micro.sources]
         results.append(writer.micro(micro, operands))
     last = results[-1] if results else made[0]
+    stored = [f"y{k} = {writer.as_stored(results[number])};" for k, number in enumerate(kept)]
     returned = writer.as_stored(last)
-    arguments = ", ".join(f"{value.dtype.name} {value.name}" for value in made)
-    slots = ", ".join(f"read(Slot<{d.name}, {k}>{{}})" for k, d in enumerate(dtypes))
-    separator = ", " if dtypes else ""
-    body = "\n".join(f"        {line}" for line in (*writer.lines, f"return {returned};"))
+    arguments = [f"{value.dtype.name} {value.name}" for value in made]
+    arguments += [f"{chain[number].dtype.name}& y{k}" for k, number in enumerate(kept)]
+    listed = "".join(f"{argument}, " for argument in arguments)
+    statements = (*writer.lines, *stored, f"return {returned};")
+    body = "\n".join(f"        {line}" for line in statements)
     return (
         f"struct {name} {{\n"
         f"    using Result = {last.dtype.name};\n"
-        f"    static constexpr i32 COUNT = {len(dtypes)};\n"
+        f"    static constexpr i32 COUNT = {len(arguments)};\n"
         f"    static constexpr bool REPORTS = {str(reports(chain)).lower()};\n"
-        f"    {_QUALIFIERS} Result apply({arguments}{separator}i64* status = nullptr) {{\n"
+        f"    {_QUALIFIERS} Result apply({listed}i64* status = nullptr) {{\n"
         f"{body}\n"
         "    }\n"
+        f"{'' if kept else _of(dtypes)}"
+        "};\n"
+    )
+
+
+def _of(dtypes: Sequence[DType]) -> str:
+    slots = "".join(f"read(Slot<{dtype.name}, {k}>{{}}), " for k, dtype in enumerate(dtypes))
+    return (
         "    template <typename READ>\n"
         f"    {_QUALIFIERS} Result of(READ read, i64* status = nullptr) {{\n"
-        f"        return apply({slots}{separator}status);\n"
+        f"        return apply({slots}status);\n"
         "    }\n"
-        "};\n"
     )
 
 

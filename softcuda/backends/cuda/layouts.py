@@ -52,12 +52,14 @@ class ChainInput(NamedTuple):
         dtype: of its elements.
         strides: over the extents of the result [elements].
         offset: of the first element in its buffer, for its alignment [elements].
+        is_kept: it is a value inside the chain, and written.
     """
 
     argument: Argument
     dtype: DType
     strides: Dims
     offset: int = 0
+    is_kept: bool = False
 
 
 class Lies(Enum):
@@ -68,16 +70,17 @@ class Lies(Enum):
     ROW = "Row"
     LEVEL = "Level"
     STRIDED = "Strided"
+    KEPT = "Kept"
 
     @property
     def letter(self) -> str:
-        """One letter for a kernel's variant: d s r l, and a for any strides."""
+        """One letter for a kernel's variant: d s r l k, and a for any strides."""
         return "a" if self is Lies.STRIDED else self.value[0].lower()
 
     @property
     def has_strides(self) -> bool:
         """True where the kernel takes strides for the operand."""
-        return self not in (Lies.DENSE, Lies.SINGLE)
+        return self not in (Lies.DENSE, Lies.SINGLE, Lies.KEPT)
 
 
 class Tile(NamedTuple):
@@ -106,11 +109,13 @@ class Strided(NamedTuple):
     wraps: bool
 
 
-def dense_layouts(axes: Axes, count: int) -> tuple[Lies, ...]:
-    """Return how the first `count` operands lie if all are dense or single values, else ()."""
+def dense_layouts(axes: Axes, inputs: Sequence[ChainInput]) -> tuple[Lies, ...]:
+    """Return how the operands lie if all are dense or single values, else ()."""
     found = []
-    for operand in range(count):
-        if axes.is_single(operand):
+    for operand, given in enumerate(inputs):
+        if given.is_kept:
+            found.append(Lies.KEPT)
+        elif axes.is_single(operand):
             found.append(Lies.SINGLE)
         elif axes.is_dense(operand):
             found.append(Lies.DENSE)
@@ -138,7 +143,9 @@ def strided_layouts(axes: Axes, inputs: Sequence[ChainInput], widest: int) -> St
     found = []
     for operand, given in enumerate(inputs):
         step, *others = axes.strides[operand][::-1]
-        if axes.is_single(operand):
+        if given.is_kept:
+            found.append(Lies.KEPT)
+        elif axes.is_single(operand):
             found.append(Lies.SINGLE)
         elif axes.is_dense(operand):
             found.append(Lies.DENSE)

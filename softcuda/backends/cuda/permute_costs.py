@@ -95,8 +95,8 @@ def cost(kind: TileKind, tiled: TiledCopy, target: Target) -> float:
     far_bytes = (target.l2_mib or _L2_MIB) << 19  # half of the L2: both sides go through it
     side_bytes = math.prod([axis.extent for axis in tiled.axes]) * lane
     memory = side_bytes / (_RATE * multiprocessors(target))
-    memory *= _reading(_side(tiled.axes, tiled.parts, lane, 1), taken, far_bytes) + _writing(
-        _side(tiled.axes, tiled.parts, lane, 2), taken, far_bytes, _piece(tiled)
+    memory *= _reading(_side(tiled.axes, tiled.parts, lane, 0), taken, far_bytes) + _writing(
+        _side(tiled.axes, tiled.parts, lane, 1), taken, far_bytes, _piece(tiled)
     )
     if kind.turns != 1:
         memory *= 1.0 + _UNEVEN * (-(-tiles // grid) * grid / tiles - 1.0)
@@ -154,16 +154,16 @@ def _farness(side: _Side, taken: _Taken, far_bytes: int) -> float:
 
 
 @lru_cache(maxsize=256)
-def _side(axes: tuple[MovedAxis, ...], parts: tuple[int, ...], lane: int, field: int) -> _Side:
+def _side(axes: tuple[MovedAxis, ...], parts: tuple[int, ...], lane: int, side: int) -> _Side:
     """Return how tiles lie on one side.
 
     Args:
         axes: of the copy.
         parts: the extent of each inside a tile.
         lane: bytes.
-        field: of MovedAxis: 1 for the input, 2 for the output.
+        side: 0 for the input, 1 for the output.
     """
-    steps = [abs(axis.steps[field - 1]) for axis in axes]
+    steps = [abs(axis.steps[side]) for axis in axes]
     moving = [k for k, step in enumerate(steps) if step]
     run, end = 1, -1
     for k in sorted(moving, key=steps.__getitem__):

@@ -63,7 +63,7 @@ def one_step(
             backend_id,
             shown(launches) if launches else "nothing",
             unit.operands,
-            (unit.result,),
+            unit.results,
             chain=unit.chain,
             scratch_bytes=scratch_bytes,
             lines=unit.lines,

@@ -34,9 +34,7 @@ _MAX_BLOCKS: Final = 2**30
 _SHORT: Final = 32  # vectors of the longest row that reduce_short_rows takes
 _WARP: Final = 32
 
-# Blocks for each multiprocessor from which rows and columns are not shared: columns wider than
-# needed, and the least that keeps it busy, of light states and of others.
-_MANY: Final = 3.5
+# Blocks of columns for each multiprocessor from which the reduced axes are not shared.
 _ENOUGH: Final = 1.9
 
 
@@ -152,32 +150,30 @@ def _batches(measure: Measure, width: int) -> int:
     """
     if not is_light(measure):
         return 16
-    if measure.state.startswith("Norm"):
-        return 8
     return 1 if width <= 4 else 4
 
 
 def _columns(loops: Loops, tile: ReduceTile, shape: Varying, lanes: int) -> Plan:
-    """Return how columns are reduced: by threads across as many as leave blocks enough."""
+    """Return how columns are reduced: by as many threads across as leave each one batch of rows.
+
+    Blocks are then short and many, down to 8 threads across, whose vectors are a line of memory.
+    """
     even, beside_even = _evenness(loops, tile.width, shape, tile.width)
     vectors = -(-loops.inner.extent // tile.width)
     widest = min(REDUCE_THREADS, power_above(vectors))
-    teams = [widest >> k for k in range(9) if widest >> k >= min(8, widest)]
-
-    def blocks(team: int) -> int:
-        return -(-vectors // team) * loops.outer_kept
-
-    many = [team for team in teams if blocks(team) >= _MANY * lanes]
-    enough = [team for team in teams if blocks(team) >= _ENOUGH * lanes]
-    team = (*many, *enough, min(32, widest))[0]
+    wanted = power_above(-(-REDUCE_THREADS * tile.loads // loops.outer_reduced))
+    team = min(max(wanted, 8), widest)
+    is_enough = -(-vectors // team) * loops.outer_kept >= _ENOUGH * lanes
+    if not is_enough:
+        team = min(32, widest)
     plan = Plan("reduce_columns", tile, team, 1, SPLIT_REST, 0, even, beside_even)
+    if is_enough:
+        return plan
     counts = {
         SPLIT_REST: loops.outer_reduced // loops.beside.extent,
         SPLIT_BESIDE: -(-loops.beside.extent // (REDUCE_THREADS // team)),
     }
-    if many or enough:
-        return plan
-    return _once(plan, counts, blocks(team), lanes)
+    return _once(plan, counts, -(-vectors // team) * loops.outer_kept, lanes)
 
 
 def _once(plan: Plan, counts: dict[int, int], blocks: int, lanes: int) -> Plan:

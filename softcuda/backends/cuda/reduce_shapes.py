@@ -86,10 +86,10 @@ def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> 
 def family_tile(family: str, measure: Measure, tile: ReduceTile) -> ReduceTile:
     """Return what a thread of one of the kernels reads at once, `tile` being that of rows."""
     if family == "reduce_short_rows":  # a vector of each of some rows
-        return tile._replace(loads=min(8, 64 // tile.width), group=1, blocks=3)
+        return tile._replace(loads=min(4, 64 // tile.width), group=1, blocks=4)
     if family == "reduce_columns":  # a state a column
         if tile.width not in (2, 8):
-            return tile._replace(blocks=2)
+            return tile._replace(blocks=3 if tile.blocks == 3 and measure.value == 4 else 2)
         return tile._replace(loads=max(tile.loads // 2, 1), blocks=3 if tile.loads == 8 else 2)
     if family == "reduce_rows":  # places of vectors beside each other rise within each alone
         if measure.is_placed:

@@ -18,7 +18,7 @@ from softcuda.backends.cuda.permute_kinds import THREADS, TileKind
 from softcuda.backends.cuda.tile_orders import grid_axes, packed_tiling
 from softcuda.backends.cuda.tiles import MovedAxis, tiled_copies
 from softcuda.backends.cuda.walks import INDICES
-from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, status, write
+from softcuda.backends.launches import KernelLaunch, i64, packed, status, write
 from softcuda.backends.steps import Micro
 from softcuda.dtype import DType
 from softcuda.graph.params import Dims
@@ -63,11 +63,13 @@ class _Roles(NamedTuple):
         turned: those that lead it, all with the same strides.
         dense: those that lie as the result does.
         beside: the others, and the strides of each.
+        kept: values inside the chain.
     """
 
     turned: tuple[int, ...]
     dense: tuple[int, ...]
     beside: dict[int, Dims]
+    kept: tuple[int, ...] = ()
 
     @property
     def sides(self) -> list[Dims]:
@@ -80,6 +82,8 @@ class _Roles(NamedTuple):
             return f"Turned<{dtype.name}>"
         if number in self.dense:
             return f"Dense<{dtype.name}>"
+        if number in self.kept:
+            return f"Kept<{dtype.name}>"
         if number in self.beside:
             return f"Beside<{dtype.name}, {2 + self.sides.index(self.beside[number])}>"
         return f"Single<{dtype.name}>"
@@ -87,29 +91,28 @@ class _Roles(NamedTuple):
 
 def turned_launch(
     chain: Sequence[Micro],
-    readings: Sequence[ChainInput],
+    inputs: Sequence[ChainInput],
     dims: Dims,
-    out: Argument,
     target: Target,
+    kept: tuple[int, ...] = (),
 ) -> KernelLaunch | None:
     """Return the launch of a chain with operands that are turned; None where none of them is.
 
     Args:
-        chain: the ops.
-        readings: its operands.
+        chain: the ops; the step's first output is their result.
+        inputs: its operands, and behind them the values that it keeps.
         dims: extents of the dense result, none of them 0.
-        out: the pointer to the result.
         target: its multiprocessors and caches decide on tiles and blocks.
+        kept: ops whose values are written too.
     """
-    strides = [*(reading.strides for reading in readings), contiguous_strides(dims)]
-    axes = fuse_axes(dims, strides)
-    roles = _roles(axes, readings)
+    axes = fuse_axes(dims, [*(x.strides for x in inputs), contiguous_strides(dims)])
+    roles = _roles(axes, inputs)
     sides = 2 + len(roles.sides)
-    if not roles.turned or len(readings) > _MOST_OPERANDS or sides > _MOST_SIDES:
+    if not roles.turned or len(inputs) > _MOST_OPERANDS or sides > _MOST_SIDES:
         return None
     if axes.rank > grid_axes(sides):
         return None
-    return _launch(_Tiled(chain, readings, roles, _moved(axes, roles), out, 0), target)
+    return _launch(_Tiled(chain, inputs, roles, _moved(axes, roles), kept=kept), target)
 
 
 def tiled_launch(
@@ -126,23 +129,23 @@ def tiled_launch(
     """
     axes, roles = fuse_axes(dims, [reading.strides, place.strides]), _Roles((0,), (), {})
     moved = _moved(axes, roles)
-    return _launch(_Tiled(chain, (reading,), roles, moved, write(), place.offset), target)
+    return _launch(_Tiled(chain, (reading,), roles, moved, place.offset), target)
 
 
 class _Tiled(NamedTuple):
-    """A chain over the axes of its tiles; `first` is where in `out` the first element is."""
+    """A chain over the axes of its tiles; `first` is where in the output the first element is."""
 
     chain: Sequence[Micro]
-    readings: Sequence[ChainInput]
+    inputs: Sequence[ChainInput]
     roles: _Roles
     axes: tuple[MovedAxis, ...]
-    out: Argument
-    first: int
+    first: int = 0
+    kept: tuple[int, ...] = ()
 
     @property
     def dtypes(self) -> list[DType]:
-        """The dtypes of the operands."""
-        return [reading.dtype for reading in self.readings]
+        """The dtypes of the operands and of what is kept."""
+        return [x.dtype for x in self.inputs]
 
 
 def _launch(problem: _Tiled, target: Target) -> KernelLaunch:
@@ -151,32 +154,34 @@ def _launch(problem: _Tiled, target: Target) -> KernelLaunch:
     turned = [dtypes[number].itemsize for number in roles.turned]
     types = tuple(roles.name_of(number, dtype) for number, dtype in enumerate(dtypes))
     sides = len(problem.axes[0].steps)
-    spec = turned_spec(chain, dtypes, TurnedVariant(types, kind, sides, sum(turned)))
+    variant = TurnedVariant(types, kind, sides, sum(turned))
+    spec = turned_spec(chain, dtypes, variant, problem.kept)
     arguments = (
-        problem.out,
+        write(),
         packed(packed_tiling(tiled, kind.is_wide, min(turned) * kind.columns)),
         i64(problem.first),
         status() if reports(chain) else i64(0),
-        *(reading.argument for reading in problem.readings),
+        *(x.argument for x in problem.inputs),
     )
     grid = (grid_of(kind, tiled, target), 1, 1)
     return KernelLaunch(spec, grid, arguments, (THREADS, 1, 1), spec.shared_bytes)
 
 
-def _roles(axes: Axes, readings: Sequence[ChainInput]) -> _Roles:
+def _roles(axes: Axes, inputs: Sequence[ChainInput]) -> _Roles:
     """Return the roles of the operands; none is turned where a chain needs no tiles."""
     *given, result = axes.strides
-    moving = {number: strides for number, strides in enumerate(given) if any(strides)}
+    kept = tuple(number for number, x in enumerate(inputs) if x.is_kept)
+    moving = {k: strides for k, strides in enumerate(given) if any(strides) and k not in kept}
     dense = tuple(number for number, strides in moving.items() if strides == result)
     others = {number: strides for number, strides in moving.items() if strides != result}
     leading: dict[Dims, list[int]] = {}
     for number, strides in others.items():
-        if _is_turned(strides, result, readings[number].dtype.itemsize):
+        if _is_turned(strides, result, inputs[number].dtype.itemsize):
             leading.setdefault(strides, []).append(number)
     # Operands that are read once take more of the time than those that are broadcast.
     turned = max(leading.values(), key=lambda n: (0 not in given[n[0]], len(n)), default=[])
     beside = {number: strides for number, strides in others.items() if number not in turned}
-    return _Roles(tuple(turned), dense, beside)
+    return _Roles(tuple(turned), dense, beside, kept)
 
 
 def _is_turned(strides: Dims, result: Dims, itemsize: int) -> bool:
@@ -199,15 +204,15 @@ def _moved(axes: Axes, roles: _Roles) -> tuple[MovedAxis, ...]:
 
 def _chosen(problem: _Tiled, target: Target) -> Choice:
     """Return the cheapest kernel and tiles."""
-    readings, roles, dtypes = problem.readings, problem.roles, problem.dtypes
-    vectors = [dtypes[k].itemsize for k in (*roles.turned, *roles.dense)]
+    inputs, roles, dtypes = problem.inputs, problem.roles, problem.dtypes
+    vectors = [dtypes[k].itemsize for k in (*roles.turned, *roles.dense, *roles.kept)]
     widest = max(*vectors, problem.chain[-1].dtype.itemsize)
-    written = problem.first, *(readings[k].offset for k in roles.dense)
+    written = problem.first, *(inputs[k].offset for k in roles.dense)
     found = []
     for kind in _kinds(problem, widest):
         if any(start % kind.rows for start in written):
             continue
-        if any(readings[k].offset % kind.columns for k in roles.turned):
+        if any(inputs[k].offset % kind.columns for k in roles.turned):
             continue
         found += [
             Choice(kind._replace(is_wide=needs_wide(tiled)), tiled)
@@ -244,11 +249,21 @@ def _kind(
 
 
 def turned_spec(
-    chain: Sequence[Micro], dtypes: Sequence[DType], variant: TurnedVariant
+    chain: Sequence[Micro],
+    dtypes: Sequence[DType],
+    variant: TurnedVariant,
+    kept: Sequence[int] = (),
 ) -> KernelSpec:
-    """Return the kernel of a chain: its generated header and the variant of turned.cu."""
+    """Return the kernel of a chain: its generated header and the variant of turned.cu.
+
+    Args:
+        chain: the ops.
+        dtypes: of its operands, and of the values that it keeps.
+        variant: what is compiled for it.
+        kept: ops whose values are written too.
+    """
     kind, index = variant.kind, INDICES[variant.kind.is_wide]
-    header = chain_header(emit(chain, dtypes))
+    header = chain_header(emit(chain, dtypes[: len(dtypes) - len(kept)], kept=kept))
     shape = (kind.rows, kind.columns, kind.items)
     given = ", ".join(map(str, (*shape, kind.blocks, index, variant.sides, *variant.operands)))
     letters = "".join(name[0].lower() for name in variant.operands)
