@@ -37,7 +37,7 @@ _TILE_US: Final = 0.6  # the least time of a tile, and what each of its items ad
 _ITEM_US: Final = 0.6
 _PLACES_BYTES: Final = 12  # where an item lies on both sides and in the tile
 # By blocks of a multiprocessor: what a thread holds of operands without spilling, 7 architectures.
-_HELD_BYTES: Final = {3: 350, 2: 540}
+_HELD_BYTES: Final = {3: 340, 2: 540}
 
 
 class TurnedVariant(NamedTuple):
