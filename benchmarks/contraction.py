@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
 from benchmarks.contractions import EINSUMS, TCCG, Contraction
 from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
+from benchmarks.published import mean_check
 from benchmarks.results import Check, Row, at_least, at_most
 from benchmarks.timing import OURS
 
@@ -57,7 +59,12 @@ def _case(contraction: Contraction, **more: Any) -> DeviceCase:
 
 def _tccg(name: str, bench: Bench) -> Row:
     contraction = TCCG[name]
-    case = _case(contraction, flops=contraction.flops, extra=(partial(_peers, name, 0.9),))
+    case = _case(
+        contraction,
+        flops=contraction.flops,
+        extra=(partial(_peers, name, 0.9),),
+        published=f"tccg_{name}",
+    )
     row = run_device_case(bench, GROUP, _title(name), case)
     if row.timings[0].us:
         row.facts["TFLOP/s"] = contraction.flops / row.timings[0].us * 1e-6
@@ -93,7 +100,7 @@ def _title(name: str) -> str:
 def mean_of_ratios(rows: Sequence[Row], peer: str) -> float | None:
     """Return the geometric mean of a peer's times over ours; None without the peer."""
     ratios = [row.ratios[peer].median for row in rows if peer in row.ratios]
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
+    return statistics.geometric_mean(ratios) if ratios else None
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
@@ -104,11 +111,12 @@ def summary(rows: Sequence[Row]) -> list[Row]:
     made = Row(GROUP, "geometric mean")
     rates = [row.facts["TFLOP/s"] for row in measured if "TFLOP/s" in row.facts]
     if rates:
-        made.facts["TFLOP/s"] = math.exp(math.fsum(map(math.log, rates)) / len(rates))
+        made.facts["TFLOP/s"] = statistics.geometric_mean(rates)
     peers = dict.fromkeys(name for row in measured for name in row.ratios)
     for peer in peers:
         mean = mean_of_ratios(measured, peer)
         made.checks.append(at_least(f"{OURS} beside {peer}, geometric mean", mean, 1.8))
+    made.checks += mean_check(measured, "TCCG", 1.8)
     return [made]
 
 

@@ -22,6 +22,7 @@ from benchmarks.gpu_timing import (
     graph_contestant,
     torch_peer,
 )
+from benchmarks.published import note_published
 from benchmarks.results import Check, Row, at_least
 from benchmarks.timing import OURS
 from softcuda import running
@@ -33,7 +34,7 @@ __all__ = ["PROFILE", "DeviceCase", "on_device", "random_array", "run_device_cas
 Array = np.ndarray[Any, Any]
 Submit = Callable[[], Any]
 
-PROFILE = str(Path(__file__).resolve().parents[1] / "configs" / "nvidia-h200.soft")
+PROFILE = str(Path(__file__).resolve().with_name("cuda.soft"))
 
 _WALL_RUNS = 7
 
@@ -53,6 +54,7 @@ class DeviceCase:
         cupy: the same for CuPy.
         least: the fraction of the floor to reach; 0 for none.
         label: what the check is called.
+        published: the name of its published figure.
         extra: makes further checks of the row.
     """
 
@@ -66,6 +68,7 @@ class DeviceCase:
     cupy: Callable[..., Submit] | None = None
     least: float = 0.0
     label: str = ""
+    published: str = ""
     extra: Sequence[Callable[[Row], Check]] = field(default=())
 
 
@@ -105,6 +108,7 @@ def run_device_case(bench: Bench, group: str, name: str, case: DeviceCase) -> Ro
         )
 
     def checks(row: Row, taken: Any) -> list[Check]:
+        note_published(row, bench.machine.device, case.published)
         made = []
         if case.least:
             what = f"{case.label or name}: fraction of the floor"

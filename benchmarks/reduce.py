@@ -12,7 +12,8 @@ import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
 from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
-from benchmarks.results import Row
+from benchmarks.published import beside_published
+from benchmarks.results import Check, Row, at_least
 from softcuda.dtype import DType, bf16, f32
 
 __all__ = ["CASES"]
@@ -112,6 +113,8 @@ def _reduction(op: str, dtype: DType, shape: Axes, axes: Axes, name: str, bench:
     array = random_array(1, *shape, low=0.0).astype(dtype.numpy)
     reference = np.asarray(made.right(array, axes), np.float64)
     itemsize = 8 if op == "argmax" else dtype.itemsize
+    is_listed = op in ("sum", "amax") and dtype is f32
+    published = (beside_published,) if op == "sum" and dtype is f32 else ()
     reached = _SHORT_REACHED if shape in _SHORT else _REACHED
     case = DeviceCase(
         [array],
@@ -120,9 +123,17 @@ def _reduction(op: str, dtype: DType, shape: Axes, axes: Axes, name: str, bench:
         tolerance(dtype.name, summed=made.summed) if made.summed else 0.0,
         array.nbytes + itemsize * reference.size,
         torch=lambda torch, x: lambda: made.torch(torch, x, axes),
-        least=reached if op in ("sum", "amax") and dtype is f32 else 0.0,
+        least=reached if is_listed else 0.0,
+        extra=tuple(partial(check, name) for check in (_beside_torch, *published)),
+        published=f"{op}_{_text(shape)}_ax{''.join(map(str, axes))}" if published else "",
     )
     return run_device_case(bench, SUMS, name, case)
+
+
+def _beside_torch(name: str, row: Row) -> Check:
+    """Return the check that a case is no slower than PyTorch."""
+    ratio = row.ratios.get("PyTorch")
+    return at_least(f"{name}: times PyTorch", ratio.median if ratio else None, 1.0)
 
 
 def _softmax64(x: Array) -> Array:

@@ -39,7 +39,7 @@ from softcuda.backends.cuda.products import (
 )
 from softcuda.backends.launches import Argument, scratch, write
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import DType, compute_dtype, f32, f64
+from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
@@ -107,11 +107,15 @@ def _sum_spec(dtype: DType) -> KernelSpec:
 # How the operands of a row-major product are read where vectors fit.
 _ROW_MAJOR: Final = (Reading.DEPTH_VECTOR, Reading.ROWS_VECTOR)
 
-# Operands of one dtype, read in any way, and row-major ones of f32; a few rows times a matrix; all
-# else (two dtypes, other ways to read, a chain behind) is compiled when it is met.
+# Operands of one dtype, read in any way, and row-major ones of the tiles of f32 that most products
+# take; a few rows times a matrix. All else (two dtypes, other ways to read, a chain behind) is
+# compiled when it is met. f16 and bf16 differ in types alone: they share their tiles' rows.
+_ANY_TILES: Final = {**GEMM_TILES, f16: GEMM_TILES[f16][:1], bf16: GEMM_TILES[bf16][1:]}
+_MOST_USED: Final = 4
+
 GEMM_KERNELS: Final[tuple[KernelSpec, ...]] = (
-    *(gemm_spec(d, d, d, tile) for d, tiles in GEMM_TILES.items() for tile in tiles),
-    *(gemm_spec(f32, f32, f32, tile, _ROW_MAJOR) for tile in GEMM_TILES[f32]),
+    *(gemm_spec(d, d, d, tile) for d, tiles in _ANY_TILES.items() for tile in tiles),
+    *(gemm_spec(f32, f32, f32, tile, _ROW_MAJOR) for tile in GEMM_TILES[f32][:_MOST_USED]),
     *(
         narrow_spec(d, d, d, narrow_tile(rows, width, reading))
         for d, width in ((f32, 4), (f64, 2))

@@ -20,7 +20,7 @@ from softcuda.backends.launches import (
 )
 from softcuda.backends.launches import write as write_output
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import DTYPES, DType, bf16, f32
+from softcuda.dtype import REAL_DTYPES, DType, bf16, f32
 from softcuda.graph.params import value_of
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec
@@ -42,7 +42,7 @@ __all__ = [
 _MAX_BLOCKS: Final = 2**31 - 1
 _VECTOR_BYTES: Final = 16
 _LONGEST: Final = 32  # columns that threads of a block lie across
-_FLOATS: Final = tuple(d for d in DTYPES.values() if d.is_float)
+_FLOATS: Final = tuple(d for d in REAL_DTYPES.values() if d.is_float)
 
 
 class HeldTile(NamedTuple):
@@ -119,13 +119,13 @@ def _spec(family: str, dtype: DType) -> KernelSpec:
     return KernelSpec(family, name, file, f"{family}<{name}>", (name, name), REDUCE_THREADS)
 
 
-# All tiles of f32 and bf16; of the other floats those of shorter rows.
+# All tiles of f32 and bf16; of the other floats that of the shortest rows.
 ROW_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(
         held_spec(family, dtype, tile)
         for family in _TILES
         for dtype in _FLOATS
-        for tile in held_tiles(family, dtype)[: 3 if dtype in (f32, bf16) else 2]
+        for tile in held_tiles(family, dtype)[: 3 if dtype in (f32, bf16) else 1]
     ),
     *(
         _spec(family, dtype)
