@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -34,6 +35,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="gpu tests fail, instead of being skipped, on a machine without a device",
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collector_starts_anew() -> None:
+    """Tell the collector to look no more at what is alive before a module's tests.
+
+    Some ten thousand tests are most of the heap; many tests collect garbage, and would walk through
+    them each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
