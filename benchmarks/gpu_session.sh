@@ -3,8 +3,8 @@
 #
 #     benchmarks/gpu_session.sh [STEP ...]
 #
-# STEP: tests memcheck racecheck initcheck launch elementwise reduce permute gemm
-#      contraction; all by default.
+# STEP: launch elementwise reduce permute gemm contraction training
+#      tests memcheck racecheck initcheck; all by default, in this order.
 # OUT: folder that receives summary.txt and session.tar.gz (logs, results, README.md of benchmarks);
 #      default build/gpu_session.
 # BUDGET_S: seconds for everything, 540 by default. A step has a limit of its own, below.
@@ -27,7 +27,7 @@ LOGS=$(mktemp -d)
 END=$((SECONDS + BUDGET_S - 5))
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 STEPS=("$@")
-[ ${#STEPS[@]} -gt 0 ] || STEPS=(tests memcheck racecheck initcheck launch elementwise reduce permute gemm contraction)
+[ ${#STEPS[@]} -gt 0 ] || STEPS=(launch elementwise reduce permute gemm contraction training tests memcheck racecheck initcheck)
 
 pack() {
     mkdir -p "$LOGS/results"
@@ -75,16 +75,26 @@ wants() {
     return 1
 }
 
+# The suites first: what tests leave running would disturb the clock.
+number=1
+for suite in launch:85 elementwise:75 reduce:75 permute:75 gemm:75 contraction:240 training:90; do
+    if wants "${suite%%:*}"; then
+        step "$number" "${suite%%:*}" "${suite##*:}" "$PYTHON" -m benchmarks "${suite%%:*}"
+        pack
+    fi
+    number=$((number + 1))
+done
+
 if wants tests; then
     parallel=()
     if "$PYTHON" -c 'import xdist' 2>/dev/null; then parallel=(-n "$WORKERS"); fi
     # -v: a run that is cut off has named what failed by then.
-    step 1 tests 210 "$PYTHON" -m pytest -v -p no:cacheprovider -p no:benchmark --require-gpu \
+    step 8 tests 300 "$PYTHON" -m pytest -v -p no:cacheprovider -p no:benchmark --require-gpu \
         tests/gpu --tb=short --durations=8 -rfE "${parallel[@]}"
     pack
 fi
 
-number=2
+number=9
 for tool in memcheck racecheck initcheck; do
     if wants "$tool"; then
         extra=()
@@ -100,15 +110,6 @@ for tool in memcheck racecheck initcheck; do
     number=$((number + 1))
 done
 wait
-pack
-
-for suite in launch:85 elementwise:75 reduce:75 permute:75 gemm:75 contraction:90; do
-    if wants "${suite%%:*}"; then
-        step "$number" "${suite%%:*}" "${suite##*:}" "$PYTHON" -m benchmarks "${suite%%:*}"
-        pack
-    fi
-    number=$((number + 1))
-done
 
 pack
 for log in "$LOGS"/*.log; do
