@@ -22,6 +22,7 @@ from softcuda.backends.cuda.reduce_problem import (
 )
 from softcuda.backends.cuda.reduce_shapes import (
     REDUCE_THREADS,
+    SPACE_RANKS,
     parts_across,
     parts_spec,
     reduce_spec,
@@ -37,7 +38,6 @@ from softcuda.target import Target
 __all__ = ["Reduction", "reduce_steps", "reduction_launches", "reduction_of"]
 
 _PARAMETER_BYTES: Final = 4096
-_RANKS: Final = (8, 4, 64)  # 4 leaves room for more operands
 _MAX_BLOCKS: Final = 2**30
 
 
@@ -96,8 +96,9 @@ def reduction_of(problem: Problem, target: Target) -> Reduction:
         strides.append(_places(problem.dims, problem.anchor.params.axes))
     loops = loops_of(problem.dims, problem.anchor.params.axes, results, strides)
     varying = [k for k, source in enumerate(problem.sources) if any(source.strides)]
-    tile = reduce_tile(measure, [source.dtype for source in problem.sources], len(varying))
-    shape = Varying(tuple(results + k for k in varying))
+    dtypes = [source.dtype for source in problem.sources]
+    tile = reduce_tile(measure, dtypes, len(varying), problem.prologue.chain)
+    shape = Varying(tuple(results + k for k in varying), not problem.prologue.chain)
     return Reduction(problem, loops, planned(loops, measure, tile, shape, target))
 
 
@@ -162,7 +163,7 @@ def _main_launch(
     told = _told(problem)
     pointers = [window.pointer for window in (*problem.sources, *problem.extras)]
     places = [] if plan.family == "reduce_short_rows" else [parts]
-    for rank in _RANKS:
+    for rank in SPACE_RANKS:
         if rank < len(tiled.kept) + len(tiled.rest):
             continue
         space = packed(pack_space(pack_options(measure), tiled, shared, rank))
@@ -194,7 +195,7 @@ def _parts_launch(
     shared = Shared(loops.results, loops.results, across.bit_length() - 1, False, False, 0)
     blocks = min(-(-loops.results // across), _MAX_BLOCKS)
     pointers = [window.pointer for window in problem.extras]
-    for rank in _RANKS:
+    for rank in SPACE_RANKS:
         if rank < len(joined.kept):
             continue
         space = packed(pack_space(pack_options(measure), joined, shared, rank))

@@ -39,9 +39,15 @@ _ENOUGH: Final = 1.9
 
 
 class Varying(NamedTuple):
-    """The source sets that are not constant: their numbers among the stride sets."""
+    """What is read.
+
+    Attributes:
+        numbers: of the source sets that are not constant, among the stride sets.
+        is_bare: no ops stand in front of the reduction.
+    """
 
     numbers: tuple[int, ...]
+    is_bare: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +91,15 @@ def planned(
     """Return how a reduction is computed."""
     lanes = target.multiprocessors or MULTIPROCESSORS
     if not loops.is_rows:
-        return _columns(loops, family_tile("reduce_columns", measure, tile), shape, lanes)
+        return _columns(
+            loops, family_tile("reduce_columns", measure, tile, shape.is_bare), shape, lanes
+        )
     even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
     if even and loops.inner.extent:
-        plan = _even_rows(loops, measure, tile, lanes)
+        plan = _even_rows(loops, measure, tile, shape, lanes)
         if plan is not None and loops.results <= plan.outputs * _MAX_BLOCKS:
             return plan
-    tile = family_tile("reduce_rows", measure, tile)
+    tile = family_tile("reduce_rows", measure, tile, shape.is_bare)
     vectors = -(-loops.inner.extent // tile.width)
     outputs = max(loops.results, 1)
     team = min(8, power_above(vectors))
@@ -107,13 +115,15 @@ def planned(
     return _once(plan, counts, -(-outputs // plan.outputs), lanes)
 
 
-def _even_rows(loops: Loops, measure: Measure, tile: ReduceTile, lanes: int) -> Plan | None:
+def _even_rows(
+    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, lanes: int
+) -> Plan | None:
     """Return how rows that are vectors from end to end are reduced; None: by reduce_rows."""
     vectors, beside = loops.inner.extent // tile.width, loops.beside.extent
     light, outputs = is_light(measure), loops.results
     is_one, batches = loops.outer_reduced == 1, _batches(measure, tile.width)
     if is_one and light and vectors <= _SHORT and len(loops.kept) <= 1:
-        short = family_tile("reduce_short_rows", measure, tile)
+        short = family_tile("reduce_short_rows", measure, tile, shape.is_bare)
         plan = Plan("reduce_short_rows", short, power_above(vectors), 1, 0, 0, True, True)
         if outputs >= plan.outputs * lanes:
             return plan

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.emitter import Part, chain_digest, chain_header, chain_label, emit
+from softcuda.backends.cuda.layouts import fits_code
 from softcuda.backends.cuda.states import Measure
+from softcuda.backends.steps import Micro
 from softcuda.dtype import DType
 from softcuda.kernelspec import KernelSpec
 
 __all__ = [
     "MULTIPROCESSORS",
     "REDUCE_THREADS",
+    "SPACE_RANKS",
     "ReduceTile",
     "family_tile",
     "is_light",
@@ -25,7 +28,9 @@ __all__ = [
 
 MULTIPROCESSORS: Final = 132  # where the target does not say
 REDUCE_THREADS: Final = 256
+SPACE_RANKS: Final = (8, 4, 64)  # of the spaces that kernels walk; 4 leaves room for more operands
 _VECTOR_BYTES: Final = 16
+_COPIES: Final = 2  # of a batch in a kernel: a whole one and the last
 _FILES: Final = {"reduce_even_rows": "reduce_even.cu", "reduce_short_rows": "reduce_even.cu"}
 
 
@@ -60,14 +65,31 @@ def is_light(measure: Measure) -> bool:
     return measure.state.startswith(("Sum", "Extreme", "Norm"))
 
 
-def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> ReduceTile:
+def reduce_tile(
+    measure: Measure, dtypes: Sequence[DType], varying: int = 1, prologue: Sequence[Micro] = ()
+) -> ReduceTile:
     """Return what a thread reads at once: 128 bytes of one operand, less of several operands.
 
     Args:
         measure: wide values and states take more registers an element.
         dtypes: of the operands.
         varying: how many of them are more than one number.
+        prologue: ops in front. Their code stands there for every element that is read at once, and
+            takes the registers of a third block.
     """
+    tile = _bare_tile(measure, dtypes, varying)
+    if not prologue:
+        return tile
+    width, loads = tile.width, tile.loads
+    while loads > 1 and not fits_code(prologue, _COPIES * width * loads):
+        loads //= 2
+    while width > 1 and not fits_code(prologue, _COPIES * width):
+        width //= 2
+    return ReduceTile(width, loads, min(tile.group, loads), 2)
+
+
+def _bare_tile(measure: Measure, dtypes: Sequence[DType], varying: int) -> ReduceTile:
+    """Return what a thread reads at once where no ops stand in front."""
     if measure.state.startswith("Powers"):
         return ReduceTile(1, 1, 1, 2)
     widest = max(d.itemsize for d in dtypes)
@@ -83,11 +105,23 @@ def reduce_tile(measure: Measure, dtypes: Sequence[DType], varying: int = 1) -> 
     return ReduceTile(width, loads, max(min(loads, elements // width), 1), blocks)
 
 
-def family_tile(family: str, measure: Measure, tile: ReduceTile) -> ReduceTile:
-    """Return what a thread of one of the kernels reads at once, `tile` being that of rows."""
+def family_tile(
+    family: str, measure: Measure, tile: ReduceTile, is_bare: bool = True
+) -> ReduceTile:
+    """Return what a thread of one of the kernels reads at once.
+
+    Args:
+        family: the kernel.
+        measure: what is reduced.
+        tile: that of rows.
+        is_bare: no ops stand in front.
+    """
     if family == "reduce_short_rows":  # a vector of each of some rows
-        return tile._replace(loads=min(4, 64 // tile.width), group=1, blocks=4)
-    if family == "reduce_columns":  # a state a column
+        rows = min(4, 64 // tile.width)
+        if not is_bare:
+            return tile._replace(loads=min(rows, tile.loads), group=1)
+        return tile._replace(loads=rows, group=1, blocks=4)
+    if family == "reduce_columns" and is_bare:  # a state a column
         if tile.width not in (2, 8):
             return tile._replace(blocks=3 if tile.blocks == 3 and measure.value == 4 else 2)
         return tile._replace(loads=max(tile.loads // 2, 1), blocks=3 if tile.loads == 8 else 2)
