@@ -121,10 +121,13 @@ def family_tile(
         if not is_bare:
             return tile._replace(loads=min(rows, tile.loads), group=1)
         return tile._replace(loads=rows, group=1, blocks=4)
-    if family == "reduce_columns" and is_bare:  # a state a column
+    if family == "reduce_columns":  # a state a column
+        third = 3 if is_bare else 2
         if tile.width not in (2, 8):
-            return tile._replace(blocks=3 if tile.blocks == 3 and measure.value == 4 else 2)
-        return tile._replace(loads=max(tile.loads // 2, 1), blocks=3 if tile.loads == 8 else 2)
+            has_third = tile.blocks == 3 and measure.value == 4
+            return tile._replace(blocks=third if has_third else 2)
+        blocks = third if tile.loads == 8 else 2
+        return tile._replace(loads=max(tile.loads // 2, 1), blocks=blocks)
     if family == "reduce_rows":  # places of vectors beside each other rise within each alone
         if measure.is_placed:
             return tile._replace(loads=min(tile.loads, 4), group=1)
