@@ -1,0 +1,1 @@
+"""Saved executables: a zip of JSON, arrays, cubins and sources; docs/saved.md has the format."""
