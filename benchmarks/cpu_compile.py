@@ -12,12 +12,17 @@ import numpy as np
 
 import softcuda as sc
 from benchmarks.cases import Bench, Case
+from benchmarks.large_profile import large_profile
+from benchmarks.load_profile import load_times
 from benchmarks.results import Row, Timing, at_most
+from benchmarks.timing import Samples, timing_of
 from benchmarks.tiny import MIX, tiny_leaf
+from softcuda.profile.writer import render
 
 __all__ = ["CASES"]
 
 COMPILES = "Compiling a chain, DEFAULT.soft"
+LOADS = "Loading a profile of a whole sweep and compiling 100 nodes with it"
 
 
 def _elementwise_chain(nodes: int) -> Any:
@@ -63,10 +68,28 @@ def _compile(build: Callable[[int], Any], sizes: Sequence[int], name: str, bench
     return row
 
 
-CASES = tuple(
-    Case(COMPILES, name, partial(_compile, build, sizes, name))
-    for name, build, sizes in (
-        ("elementwise", _elementwise_chain, (1000, 10_000, 30_000, 100_000)),
-        ("matmul and tanh by turns", _matmul_chain, (1000, 10_000)),
-    )
+def _load(device: str, name: str, bench: Bench) -> Row:
+    """Time reading a profile's file and compiling for its device, each apart."""
+    row = Row(LOADS, name)
+    text = render(large_profile(device)).encode()
+    found = load_times(text, "large.soft")
+    for part, seconds in found._asdict().items():
+        row.timings.append(timing_of(part, Samples(1, seconds)))
+    row.facts["lines of the profile"] = float(text.count(b"\n"))
+    row.checks.append(at_most(f"{name}: load and compile [ms]", found.total_ms, 15.0))
+    return row
+
+
+CASES = (
+    *(
+        Case(COMPILES, name, partial(_compile, build, sizes, name))
+        for name, build, sizes in (
+            ("elementwise", _elementwise_chain, (1000, 10_000, 30_000, 100_000)),
+            ("matmul and tanh by turns", _matmul_chain, (1000, 10_000)),
+        )
+    ),
+    *(
+        Case(LOADS, name, partial(_load, device, name))
+        for device, name in (("cpu", "profile of a CPU"), ("cuda", "profile of a GPU"))
+    ),
 )

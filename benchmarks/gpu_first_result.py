@@ -15,9 +15,7 @@ from typing import Any
 
 __all__ = ["main"]
 
-PROFILE = os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "configs", "nvidia-h200.soft"
-)
+PROFILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda.soft")
 
 
 def main(*, apart: bool) -> int:

@@ -128,7 +128,7 @@ def segment_graphs(executable: Executable) -> list[CudaGraph]:
         ArgumentError: some of its work is not in driver graphs.
     """
     program = executable.program
-    outside = [s for s in program.steps if not program.on_device(s) or s.backend_id == "transfer"]
+    outside = [s for s in program.steps if not program.on_device(s) or s.kernel in ("h2d", "d2h")]
     runtime = executable._ready()
     if outside or runtime._device is None:
         raise ArgumentError(

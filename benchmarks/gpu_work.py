@@ -25,7 +25,7 @@ from benchmarks.gpu_timing import (
 from benchmarks.published import note_published
 from benchmarks.results import Check, Row, at_least
 from benchmarks.timing import OURS
-from softcuda import running
+from softcuda import evaluating
 from softcuda.dtype import bf16
 from softcuda.executor.executable import Executable
 
@@ -88,7 +88,7 @@ def on_device(array: Array) -> Any:
 def run_device_case(bench: Bench, group: str, name: str, case: DeviceCase) -> Row:
     """Return the measured row: device time beside the floor and the peers, and wall time."""
     gpu = gpu_of(bench)
-    running.clear_cache()  # what brought the inputs of the case before to the device
+    evaluating.clear_cache()  # what brought the inputs of the case before to the device
     gc.collect()
     executable = sc.compile(case.define(*map(on_device, case.arrays)), PROFILE)
     kernels = [launch.spec.id for step in executable.program.steps for launch in step.launches]

@@ -1,6 +1,7 @@
 """Suite placement: graphs placed by `policy = min_cut`, beside all of them on one device.
 
-Inputs come from the host and results go back there; what is timed is a whole run.
+Inputs come from the host and results go back there; what is timed is a whole run. The profile is
+configs/<device>.soft, such as configs/nvidia-h200.soft: one that soft_init measured has the costs.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,22 +17,24 @@ import numpy as np
 import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case, Work, run_work
-from benchmarks.gpu_work import PROFILE, random_array
+from benchmarks.gpu_work import random_array
 from benchmarks.results import Check, Row, at_least
 from benchmarks.timing import OURS, Contestant, Samples, Schedule
 from softcuda.backends import backends
 from softcuda.compiler.program import Choice
+from softcuda.errors import ConfigError
 from softcuda.graph.op import OPS, Kind
 from softcuda.profile.model import PoolSettings, Profile
 from softcuda.profile.model import Row as ProfileRow
 from softcuda.profile.resolve import default_profile, read
 from softcuda.profile.vocabulary import work_ops
 
-__all__ = ["CASES", "only_on"]
+__all__ = ["CASES", "measured_profile", "only_on"]
 
 Array = np.ndarray[Any, Any]
 Define = Callable[..., Any]
 
+CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 GROUP = "Placement of whole graphs, data on the host before and after"
 ALL = {"all-CPU": "cpu", "all-CUDA": "cuda"}
 SLOWEST = 1.05  # times the better of the two
@@ -67,6 +71,24 @@ def only_on(profile: Profile, device: str) -> Profile:
             for row, low, high in zip(here, lows, (*lows[1:], None), strict=False):
                 rows.append(row._replace(low=low, high=high))
     return replace(profile, rows=tuple(rows), policy="table", pool=PoolSettings("cpu"))
+
+
+def measured_profile(bench: Bench) -> Profile:
+    """Return the profile that soft_init measured on the device of a run.
+
+    Raises:
+        ConfigError: there is none, or it says nothing of costs.
+    """
+    path = CONFIGS / f"{bench.machine.slug}.soft"
+    profile = read(path)
+    if not profile.costs or not profile.transfer:
+        raise ConfigError(
+            str(path),
+            None,
+            "it has no [costs] or no [transfer], by which graphs are placed; write it with "
+            f"soft_init --force --output {path}",
+        )
+    return profile
 
 
 def _layers(x: Any, *weights: Any) -> Any:
@@ -117,7 +139,7 @@ def _joined(found: Any) -> Array:
 
 
 def _measure(define: Define, arrays: Sequence[Array], k: int, name: str, bench: Bench) -> Row:
-    measured = read(PROFILE)
+    measured = measured_profile(bench)
     profiles = {OURS: replace(measured, policy="min_cut", pool=PoolSettings("cpu"))}
     profiles |= {word: only_on(measured, device) for word, device in ALL.items()}
     wide = [sc.tensor(array.astype(np.float64)) for array in arrays]

@@ -42,9 +42,9 @@ __all__ = ["GPU_SUITES", "SUITES", "main", "suite_cases"]
 
 GPU_SUITES = (
     *("launch", "elementwise", "reduce", "permute", "gemm", "contraction"),
-    "placement",
+    *("training", "placement"),
 )
-SUITES = ("cpu", "cpu_contraction", *GPU_SUITES)
+SUITES = ("cpu", "cpu_contraction", "cpu_training", *GPU_SUITES)
 NO_GPU = 2  # exit status of a GPU suite on a machine without one
 
 # What may go wrong in a case, here or in a peer; the others go on.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from operator import attrgetter
+from typing import Final
 
 from softcuda.profile.model import CostPoint, Row, Threshold
 from softcuda.profile.text import Spot
 
 __all__ = ["check_costs", "check_rows", "check_thresholds", "range_text", "token_text"]
+
+_BY_SIZE: Final = attrgetter("low", "line")
 
 
 def token_text(op: str, dtype: str | None) -> str:
@@ -38,7 +42,7 @@ def check_rows(rows: Iterable[Row], path: str) -> None:
     for row in rows:
         grouped.setdefault((row.op, row.dtype), []).append(row)
     for group in grouped.values():
-        _check_group(sorted(group, key=lambda row: (row.low, row.line)), path)
+        _check_group(sorted(group, key=_BY_SIZE), path)
 
 
 def _check_group(ordered: list[Row], path: str) -> None:

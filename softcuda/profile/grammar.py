@@ -17,9 +17,11 @@ from softcuda.dtype import DTYPES
 from softcuda.errors import ConfigError
 from softcuda.profile import fields
 from softcuda.profile.check import check_costs, check_rows, check_thresholds
+from softcuda.profile.cost_lines import CostLines, plain_costs
 from softcuda.profile.model import (
     DEFAULT_BLOCK_SIZE,
     CostPoint,
+    Crossing,
     DeviceFacts,
     PoolSettings,
     Profile,
@@ -41,15 +43,9 @@ _PLAIN_ROW: Final = re.compile(
     r"size >= (\d{1,18})) *= (\w+)",
     re.ASCII,
 )
-_TIME: Final = r"(?=[0-9.]*[1-9])[0-9]{1,15}\.[0-9]{1,15}"  # a number above 0
-_COST_LINE: Final = (
-    r"^(\w+)(?:\[(\w+)\])? *\| size = ([1-9][0-9]{0,17}) = "
-    rf"(?:cpu ({_TIME})(?:, cuda ({_TIME}))?|cuda ({_TIME}))\n"
-)
-_PLAIN_COST: Final = re.compile(_COST_LINE, re.ASCII | re.MULTILINE)
-_PLAIN_COSTS: Final = re.compile(
-    rf"^\[costs\]\n(?:#[^\n]*\n)*((?:{re.sub(r'[(](?![?])', '(?:', _COST_LINE)})+)",
-    re.ASCII | re.MULTILINE,
+_PLAIN_CROSSING: Final = r"(?:none below ([0-9]{1,18})|([0-9]{1,18}) ± ([0-9]{1,18}))"
+_PLAIN_CROSSINGS: Final = re.compile(
+    rf"(\w+)(?:\[(\w+)\])? *= host {_PLAIN_CROSSING}, resident {_PLAIN_CROSSING}", re.ASCII
 )
 _VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 _CAPABILITY: Final = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
@@ -72,8 +68,10 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
         ConfigError: anything that is not allowed; names the file, the line (for a pair of lines
             both), what stands there and what is allowed.
     """
-    reader = _Reader(path, frozenset(ops), backends)
-    entries = read_entries(reader.take_plain_costs(decoded(data, path)), path)
+    known, text = frozenset(ops), decoded(data, path)
+    plain = plain_costs(text, known)
+    reader = _Reader(path, known, backends, plain.costs if plain else CostLines())
+    entries = read_entries(plain.rest if plain else text, path)
     opened: dict[str, Spot] = {}
     for entry in entries:
         if entry.text:
@@ -86,12 +84,15 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
 class _Reader:
     """Takes the lines one by one, then makes the profile."""
 
-    def __init__(self, path: str, ops: frozenset[str], backends: Mapping[str, str]) -> None:
+    def __init__(
+        self, path: str, ops: frozenset[str], backends: Mapping[str, str], plain: CostLines
+    ) -> None:
         self.path = path
         self.ops = ops
         self.backends = backends
         self.values: dict[str, Values] = {name: {} for name in SECTIONS}
         self.rows: list[Row] = []
+        self.plain = plain
         self.costs: list[CostPoint] = []
         self.thresholds: list[Threshold] = []
 
@@ -104,29 +105,6 @@ class _Reader:
             self.thresholds.append(self._threshold(entry))
         else:
             self._value(entry)
-
-    def take_plain_costs(self, text: str) -> str:
-        """Take the lines of [costs] as soft_init writes them, at once; return the text without.
-
-        They are most of a measured profile. Where one of them is not as it should be, nothing is
-        taken, and reading them one by one finds it.
-        """
-        block = _PLAIN_COSTS.search(text)
-        if block is None:
-            return text
-        first, last = block.span(1)
-        found = _PLAIN_COST.findall(text, first, last)
-        known = {op for op, *_ in found} <= self.ops
-        if not known or not {dtype for _, dtype, *_ in found} <= {"", *DTYPES}:
-            return text
-        line = text.count("\n", 0, first) + 1
-        for number, (op, dtype, size, cpu, beside, alone) in enumerate(found, start=line):
-            cuda = beside or alone
-            times = (("cpu", float(cpu)),) if cpu else ()
-            if cuda:
-                times = (*times, ("cuda", float(cuda)))
-            self.costs.append(CostPoint(op, dtype or None, int(size), times, number))
-        return f"{text[:first]}{chr(10) * len(found)}{text[last:]}"
 
     def finish(self, opened: Mapping[str, Spot]) -> Profile:
         values = self.values
@@ -150,7 +128,7 @@ class _Reader:
             device=device,
             rows=tuple(self.rows),
             thresholds=tuple(self.thresholds),
-            costs=tuple(self.costs),
+            costs=self.plain or tuple(self.costs),
             transfer=tuple(
                 Transfer(key, *fields.transfer_line(text, spot), line=spot.line or 0)
                 for key, (text, spot) in values["transfer"].items()
@@ -246,6 +224,15 @@ class _Reader:
         return CostPoint(op, dtype, size, times, entry.spot.line or 0)
 
     def _threshold(self, entry: Entry) -> Threshold:
+        plain = _PLAIN_CROSSINGS.fullmatch(entry.text)
+        if plain is not None:
+            op, dtype, *host, below, size, error = plain.groups()
+            if op in self.ops and (dtype is None or dtype in DTYPES):
+                crossings = _crossing(*host), _crossing(below, size, error)
+                return Threshold(op, dtype, *crossings, entry.spot.line or 0)
+        return self._any_threshold(entry)
+
+    def _any_threshold(self, entry: Entry) -> Threshold:
         token, equals, text = entry.text.partition("=")
         if not equals:
             entry.spot.fail(
@@ -255,6 +242,12 @@ class _Reader:
         op, dtype = fields.op_token(token.strip(), self.ops, entry.spot)
         host, resident = fields.crossings(text, entry.spot)
         return Threshold(op, dtype, host, resident, entry.spot.line or 0)
+
+
+def _crossing(below: str | None, size: str | None, error: str | None) -> Crossing:
+    if size is None or error is None:
+        return Crossing(int(below or 0), None, False)
+    return Crossing(int(size), int(error))
 
 
 def _word(values: Values, key: str, allowed: tuple[str, ...], default: str) -> str:

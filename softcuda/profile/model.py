@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from softcuda.dtype import DTYPES
+from softcuda.profile.cost_lines import CostLines
 from softcuda.profile.curves import Curve, curve_of
 from softcuda.profile.records import (
     DEFAULT_BLOCK_SIZE,
@@ -35,6 +37,8 @@ __all__ = [
     "Threshold",
     "Transfer",
 ]
+
+_BY_SIZE: Final = attrgetter("low")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +65,12 @@ class Profile:
     device: DeviceFacts
     rows: tuple[Row, ...]
     thresholds: tuple[Threshold, ...] = ()
-    costs: tuple[CostPoint, ...] = ()
+    costs: Sequence[CostPoint] = ()
     transfer: tuple[Transfer, ...] = ()
     policy: str = "table"
     pool: PoolSettings = field(default_factory=PoolSettings)
     _index: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(init=False, repr=False)
+    _lines: CostLines = field(init=False, repr=False)
     _curves: dict[tuple[str, str | None, str], Curve | None] = field(init=False, repr=False)
     _names_cuda: bool = field(init=False, repr=False)
 
@@ -75,6 +80,8 @@ class Profile:
         put(self, "_index", _index(self.rows))
         on_cuda = any(row.backend_id.startswith("cuda") for row in self.rows)
         put(self, "_names_cuda", on_cuda or self.device.type == "cuda")
+        costs = self.costs
+        put(self, "_lines", costs if isinstance(costs, CostLines) else CostLines(costs))
         put(self, "_curves", {})
 
     @cached_property
@@ -84,16 +91,21 @@ class Profile:
 
     @cached_property
     def cache_key(self) -> str:
-        """SHA-256 of digest, file name and line numbers: equal for equal printed decisions."""
-        layout = repr((self.digest, self.name, [(*_row(row), row.line) for row in self.rows]))
-        return hashlib.sha256(layout.encode()).hexdigest()
+        """SHA-256 of what decides and of what a decision table prints: file name, line numbers.
 
-    @cached_property
-    def _points(self) -> dict[tuple[str, str | None], list[CostPoint]]:
-        found: dict[tuple[str, str | None], list[CostPoint]] = {}
-        for cost in self.costs:
-            found.setdefault((cost.op, cost.dtype), []).append(cost)
-        return found
+        Profiles of one key are interchangeable to the compiler; [meta] and [thresholds] do not
+        count.
+        """
+        parts = (
+            self.name,
+            self.device.written(),
+            [(*_row(row), row.line) for row in self.rows],
+            self._lines.written(),
+            _unlined(self.transfer),
+            self.policy,
+            self.pool,
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return self.digest == other.digest if isinstance(other, Profile) else NotImplemented
@@ -124,7 +136,7 @@ class Profile:
         """Whether a row names a CUDA backend, or the pool keeps outputs on a device."""
         return self._names_cuda
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The file's name without its folder."""
         return os.path.basename(self.path) or self.path
@@ -196,8 +208,8 @@ class Profile:
         if key in self._curves:
             return self._curves[key]
         curve = None
-        for points in (self._points.get((op, dtype)), self._points.get((op, None))):
-            here = [(p.size, dict(p.times_us).get(device_type)) for p in points or ()]
+        for points in (self._lines.of(op, dtype), self._lines.of(op, None)):
+            here = [(p.size, dict(p.times_us).get(device_type)) for p in points]
             known = [(size, time) for size, time in here if time is not None]
             if known:
                 curve = curve_of(op, known)
@@ -233,7 +245,7 @@ def _index(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[list[int], list[R
         grouped.setdefault((row.op, row.dtype), []).append(row)
     index: dict[tuple[str, str], tuple[list[int], list[Row]]] = {}
     for (op, dtype), group in sorted(grouped.items(), key=lambda item: item[0][1] is not None):
-        ordered = sorted(group, key=lambda row: row.low)
+        ordered = sorted(group, key=_BY_SIZE)
         entry = ([row.low for row in ordered[1:]], ordered)
         for name in DTYPES if dtype is None else (dtype,):
             index[op, name] = entry

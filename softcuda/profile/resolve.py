@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final, NamedTuple
 
-from softcuda.errors import ArgumentTypeError, ConfigError
+from softcuda.errors import ConfigError
+from softcuda.forks import renew_in_child
 from softcuda.knobs import config_path
 from softcuda.paths import CONFIG_NAME, DEFAULT_NAME, packaged_folder, user_config_folder
+from softcuda.profile.files import (
+    DEFAULT,
+    WAYS,
+    content_of,
+    name_of,
+    shipped_names,
+    shipped_path,
+    unreadable,
+)
 from softcuda.profile.grammar import parse
 from softcuda.profile.machine import this_machine, warn_of_mismatch
 from softcuda.profile.model import DeviceFacts, Profile
@@ -20,17 +29,9 @@ from softcuda.warn import warn
 
 __all__ = ["DEFAULT", "ProfileStore", "default_profile", "read", "resolve", "warn_if_foreign"]
 
-DEFAULT: Final = "default"
-
-_LARGEST_BYTES: Final = 16 * 1024 * 1024
 _MOST_KEPT: Final = 64
 # A file changed this shortly before it was read may change again with the same time stamp.
 _SETTLED_NS: Final = 50_000_000
-_WAYS: Final = (
-    "a profile is named by the argument config=, then by SOFTCUDA_CONFIG, then it is "
-    f"./{CONFIG_NAME}, then {CONFIG_NAME} in the user's config folder, then the shipped one, "
-    f"which {DEFAULT!r} names; soft_init writes one"
-)
 
 
 def read(path: str | os.PathLike[str], backends: Mapping[str, str] | None = None) -> Profile:
@@ -43,8 +44,8 @@ def read(path: str | os.PathLike[str], backends: Mapping[str, str] | None = None
     Raises:
         ConfigError: it cannot be read, or holds something that is not allowed.
     """
-    named = _named(path)
-    return parse(_content(named, ""), named, work_ops(), known_backends(backends))
+    named = name_of(path)
+    return parse(content_of(named, ""), named, work_ops(), known_backends(backends))
 
 
 def resolve(
@@ -56,12 +57,13 @@ def resolve(
     """Return the profile that a compile obeys.
 
     The first that there is of: `config`, SOFTCUDA_CONFIG, ./CONFIG.soft, CONFIG.soft in the
-    user's config folder, the shipped DEFAULT.soft. "default" names the shipped one everywhere.
+    user's config folder, the shipped DEFAULT.soft. "default" names the shipped one everywhere,
+    and "nvidia-h200" the other one that is shipped.
     A file is read again only when it changed. One made on another machine is used, with one
     warning that compares the two; so is one of a newer version, with one warning.
 
     Args:
-        config: a path, a Profile (which is returned), "default", or None.
+        config: a path, a Profile (which is returned), the name of a shipped one, or None.
         backends: backend_id -> device type of backends beyond those that softcuda ships.
         machine: the facts to compare with; default: those of this machine's CPU, with which a
             profile of a CUDA device is not compared.
@@ -91,14 +93,8 @@ def default_profile() -> Profile:
     return _store.find(DEFAULT, None, None)
 
 
-class _Signature(NamedTuple):
-    """What changes when a file changes."""
-
-    device: int
-    inode: int
-    mtime_ns: int
-    ctime_ns: int
-    nbytes: int
+_Signature = tuple[int, int, int, int, int]
+"""What changes when a file changes: its device, inode, both times [ns], and size [bytes]."""
 
 
 class _Kept(NamedTuple):
@@ -119,7 +115,13 @@ class ProfileStore:
         self._dated: dict[str, _Signature] = {}
         self._compared: dict[Hashable, Hashable] = {}
         self._default = ""
+        self._shipped: dict[str, Profile] = {}  # read once: part of the installation, as code is
         self._here: DeviceFacts | None = None
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._lock = threading.RLock()
 
     def find(
         self,
@@ -129,10 +131,11 @@ class ProfileStore:
     ) -> Profile:
         """Return the profile as `resolve` describes it."""
         if config is not None:
-            return self._explicit(_named(config), "the argument config", backends, machine)
+            return self._explicit(name_of(config), "the argument config", backends, machine)
         from_knob = config_path()
         if from_knob is not None:
-            return self._explicit(from_knob, "SOFTCUDA_CONFIG", backends, machine)
+            shipped = self._shipped.get(from_knob)
+            return shipped or self._explicit(from_knob, "SOFTCUDA_CONFIG", backends, machine)
         found = self._load(CONFIG_NAME, backends, machine)
         if found is None:
             folder = user_config_folder()
@@ -147,10 +150,18 @@ class ProfileStore:
         backends: Mapping[str, str] | None,
         machine: DeviceFacts | None,
     ) -> Profile:
-        path = self._default_path() if named == DEFAULT else named
+        known = self._shipped.get(named)
+        if known is not None:
+            return known
+        shipped = self._default_path() if named == DEFAULT else shipped_path(named)
+        path = shipped or named
         found = self._load(path, backends, machine, by)
         if found is None:
-            raise ConfigError(path, None, f"there is no such file, named by {by}; {_WAYS}")
+            raise ConfigError(
+                path, None, f"there is no such file, named by {by}; {WAYS}; {shipped_names()}"
+            )
+        if shipped is not None:
+            self._shipped[named] = found
         return found
 
     def _default_path(self) -> str:
@@ -169,6 +180,8 @@ class ProfileStore:
 
         `by` says what named the file; "" for a place that is only looked at.
         """
+        if not by and not os.access(path, os.F_OK):
+            return None  # without the price of an exception
         try:
             status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -176,16 +189,15 @@ class ProfileStore:
         except (OSError, ValueError) as error:
             if not by:
                 return None  # a folder that may not be entered holds no profile for this user
-            raise _unreadable(path, error, by) from error
-        signature = _Signature(
-            status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
-        )
+            raise unreadable(path, error, by) from error
+        mtime_ns = status.st_mtime_ns
+        signature = (status.st_dev, status.st_ino, mtime_ns, status.st_ctime_ns, status.st_size)
         key = (path, frozenset(backends.items()) if backends else frozenset())
         kept = self._kept.get(key)
         if (
             kept is None
             or kept.signature != signature
-            or abs(kept.read_ns - signature.mtime_ns) < _SETTLED_NS
+            or abs(kept.read_ns - mtime_ns) < _SETTLED_NS
         ):
             kept = self._read(key, signature, backends, by)
         if self._dated.get(path) != signature:
@@ -198,7 +210,7 @@ class ProfileStore:
         self, key: _Key, signature: _Signature, backends: Mapping[str, str] | None, by: str
     ) -> _Kept:
         path, read_ns = key[0], time.time_ns()
-        data = _content(path, by)
+        data = content_of(path, by)
         kept = _Kept(signature, read_ns, parse(data, path, work_ops(), known_backends(backends)))
         with self._lock:
             while len(self._kept) >= _MOST_KEPT:
@@ -246,49 +258,6 @@ def _release(version: str) -> tuple[int, int]:
     """Return (major, minor) of a version such as 0.1.0 or 9."""
     major, minor, *_ = (*map(int, version.split(".")), 0)
     return major, minor
-
-
-def _named(path: object) -> str:
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise ArgumentTypeError(
-            f"config is {path!r} of type {type(path).__name__}; allowed are a path, a Profile, "
-            f"{DEFAULT!r} and None"
-        )
-    named = os.fsdecode(path)
-    if not named:
-        raise ConfigError("''", None, f"config is an empty name; {_WAYS}")
-    return named
-
-
-def _content(path: str, by: str) -> bytes:
-    """Return the bytes of a regular file of a sensible size."""
-    try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
-            raise ConfigError(path, None, f"this is {kind}{_named_by(by)}; {_WAYS}")
-        if status.st_size > _LARGEST_BYTES:
-            raise ConfigError(
-                path,
-                None,
-                f"the file holds {status.st_size} bytes{_named_by(by)}; allowed are "
-                f"{_LARGEST_BYTES}, a profile is a short text; {_WAYS}",
-            )
-        with open(path, "rb") as file:
-            return file.read()
-    except ConfigError:
-        raise
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error, by) from error
-
-
-def _unreadable(path: str, error: OSError | ValueError, by: str) -> ConfigError:
-    reason = getattr(error, "strerror", None) or error
-    return ConfigError(path, None, f"the file cannot be read{_named_by(by)}: {reason}; {_WAYS}")
-
-
-def _named_by(by: str) -> str:
-    return f", named by {by}" if by else ""
 
 
 _store = ProfileStore()

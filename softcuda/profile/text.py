@@ -20,8 +20,8 @@ __all__ = [
     "split_comment",
 ]
 
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
-_COMMENT: Final = re.compile(r"(?:^|(?<=\s))[#;]")
+# The mark first: it is searched for, and looked behind at the few places where there is one.
+_COMMENT: Final = re.compile(r"[#;](?:(?<=^.)|(?<=\s.))")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _SECTION: Final = re.compile(r"\[([^\[\]]*)\]")
 _LONGEST_SHOWN: Final = 120
@@ -93,11 +93,13 @@ def read_entries(text: str, path: str) -> list[Entry]:
         ConfigError: a control character, an unknown, doubled or malformed section, a
             line before the first section.
     """
-    is_damaged = _CONTROL.search(_LINE_END.sub(" ", text)) is not None
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    # Printable text has no control character; what is not may still hold a rare kind of space.
+    is_damaged = not "".join(lines).replace("\t", " ").isprintable()
     entries: list[Entry] = []
     opened: dict[str, int] = {}
     section = ""
-    for number, raw in enumerate(_LINE_END.split(text), start=1):
+    for number, raw in enumerate(lines, start=1):
         if not raw:
             continue
         spot = Spot(path, number)

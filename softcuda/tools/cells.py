@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.graph.op import OPS, Kind
 from softcuda.profile.vocabulary import work_ops
 from softcuda.tools.spread import quantile_of
@@ -129,7 +129,7 @@ def scopes_of(
         first = tuple(s for s in allowed if s in coarse) or allowed[-1:]
         if device == "cuda":  # both ends tell first on which side of a crossing most sizes are
             first = (first[0], *first[:0:-1])
-        for dtype in DTYPES:
+        for dtype in REAL_DTYPES:
             if dtype in wanted.get(op, ()):
                 whole = allowed == tuple(sizes)
                 growth = 3 if contracts else 1

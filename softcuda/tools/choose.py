@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from softcuda.graph.op import OPS
 from softcuda.profile.model import Profile, Row
-from softcuda.tools.cells import Ledger, Scope, State
+from softcuda.tools.spread import short_text
 
-__all__ = ["CHANGE", "MARGIN", "NOT_MEASURED", "Point", "choose_rows", "profile_rows", "winners"]
+__all__ = [
+    "CHANGE",
+    "MARGIN",
+    "NOT_MEASURED",
+    "Point",
+    "choose_rows",
+    "default_backend",
+    "until",
+    "winners",
+]
 
 MARGIN: Final = 0.05  # how much faster than the default's a backend must be
 CHANGE: Final = 0.15  # what a change must save: 15 % at one size, or 5 % at three
@@ -91,7 +99,7 @@ def choose_rows(
         base: decides sizes from `open_from` on; None for the default.
         lasting: backends that keep what lies beyond the last size, as a GPU that was ahead does.
     """
-    chosen = winners(points, [_backend_of(default, op, dtype, p.size) for p in points])
+    chosen = winners(points, [default_backend(default, op, dtype, p.size) for p in points])
     groups: list[list[int]] = []
     for place, backend_id in enumerate(chosen):
         if groups and chosen[groups[-1][-1]] == backend_id:
@@ -110,22 +118,24 @@ def choose_rows(
         rows.append(Row(op, dtype, low, high, chosen[group[0]], comment=comment))
     if open_from is None or rows[-1].backend_id in lasting:
         return rows
-    rows[-1] = _until(rows[-1], max(open_from, rows[-1].low + 1))
+    rows[-1] = until(rows[-1], max(open_from, rows[-1].low + 1))
     rest = _rows_from(base or default, op, dtype, rows[-1].high or 0)
     if rest and rest[0].backend_id == rows[-1].backend_id:
         said = NOT_MEASURED if rest[0].comment == NOT_MEASURED else "kept"
         comment = f"{rows[-1].comment}; {said} from {rows[-1].high} on"
-        rows[-1] = _until(rows[-1], rest[0].high, comment)
+        rows[-1] = until(rows[-1], rest[0].high, comment)
         rest = rest[1:]
     return rows + rest
 
 
-def _until(row: Row, high: int | None, comment: str | None = None) -> Row:
+def until(row: Row, high: int | None, comment: str | None = None) -> Row:
+    """Return a row that ends before `high`, of no line; with another comment where one is given."""
     said = row.comment if comment is None else comment
     return Row(row.op, row.dtype, row.low, high, row.backend_id, comment=said)
 
 
-def _backend_of(default: Profile, op: str, dtype: str, size: int) -> str:
+def default_backend(default: Profile, op: str, dtype: str, size: int) -> str:
+    """Return the backend of a profile's row, "" where the op has none."""
     row = default.lookup(op, dtype, size)
     return "" if row is None else row.backend_id
 
@@ -174,97 +184,9 @@ def _medians(points: Sequence[Point]) -> str:
     return "us " + "; ".join(
         f"at {point.size}: "
         + ", ".join(
-            f"{name} {_short(time)}"
+            f"{name} {short_text(time)}"
             for name, time in sorted(point.times.items(), key=lambda item: (item[1], item[0]))
         )
         + "".join(f", {name} skipped" for name in point.skipped)
         for point in ends
     )
-
-
-def _short(microseconds: float) -> str:
-    return f"{microseconds:.0f}" if microseconds >= 100 else f"{microseconds:.3g}"
-
-
-def profile_rows(
-    ledger: Ledger, scopes: Sequence[Scope], default: Profile, kept: Iterable[Row] = ()
-) -> list[Row]:
-    """Return the rows of the whole profile, in the order of the op table.
-
-    An op's own row is the default's, for dtypes that were not measured; `op[dtype]` rows follow.
-
-    Args:
-        ledger: what was measured.
-        scopes: what was asked for.
-        default: the shipped profile.
-        kept: rows of an earlier profile, which stand where nothing was measured.
-    """
-    measured = {(scope.op, scope.dtype): scope for scope in scopes}
-    base = Profile(default.path, default.meta, default.device, tuple(_base_rows(default, kept)))
-    rows: list[Row] = []
-    for op in OPS:
-        for row in base.rows:
-            if row.op == op and (row.op, row.dtype) not in measured:
-                rows.append(row)
-        for (name, _), scope in measured.items():
-            if name == op:
-                rows.extend(_scope_rows(ledger, scope, default, base))
-    return rows
-
-
-def _base_rows(default: Profile, kept: Iterable[Row]) -> list[Row]:
-    """Return the kept rows, and the default's where these leave an op or a dtype open."""
-    rows = [_until(row, row.high) for row in kept]
-    there = {(row.op, row.dtype) for row in rows}
-    for row in default.rows:
-        if (row.op, row.dtype) not in there and (row.op, None) not in there:
-            rows.append(_until(row, row.high, NOT_MEASURED))
-    return rows
-
-
-def _scope_rows(ledger: Ledger, scope: Scope, default: Profile, base: Profile) -> list[Row]:
-    points = _points(ledger, scope, default)
-    if not points:
-        return [row for row in base.rows if (row.op, row.dtype) == (scope.op, scope.dtype)]
-    reached = [size for size, _ in ledger.at(scope.op, scope.dtype)]
-    complete = scope.whole and reached[-1] == scope.sizes[-1]
-    open_from = None if complete else 2 * points[-1].size
-    lasting = {
-        name
-        for _, outcomes in ledger.at(scope.op, scope.dtype)
-        for name, outcome in outcomes.items()
-        if outcome.device == "cuda"
-    }
-    return choose_rows(scope.op, scope.dtype, points, default, open_from, base, lasting)
-
-
-def _points(ledger: Ledger, scope: Scope, default: Profile) -> list[Point]:
-    points: list[Point] = []
-    for size, outcomes in ledger.at(scope.op, scope.dtype):
-        times = {n: o.microseconds for n, o in outcomes.items() if o.state is State.MEASURED}
-        if times:
-            skipped = tuple(n for n, o in outcomes.items() if o.state is State.SKIPPED)
-            favourite = _backend_of(default, scope.op, scope.dtype, size)
-            on_device = any(outcomes[name].device == "cuda" for name in times)
-            taken = "" if on_device else _taken(skipped, points, favourite)
-            points.append(Point(size, times, skipped, taken))
-    return points
-
-
-def _taken(skipped: Sequence[str], before: Sequence[Point], favourite: str) -> str:
-    """Return the skipped backend to choose at the next point, "" for none.
-
-    That is one that was the fastest where it was tried last; else the favourite, unless it was
-    behind at the last two sizes where it was tried: one size alone may have been disturbed.
-    """
-    for name in skipped:
-        if _led(name, before)[-1:] == [True]:
-            return name
-    if favourite in skipped and _led(favourite, before)[-2:] != [False, False]:
-        return favourite
-    return ""
-
-
-def _led(name: str, points: Sequence[Point]) -> list[bool]:
-    """Return for each size where a backend was tried whether it was the fastest."""
-    return [p.times[name] <= min(p.times.values()) for p in points if name in p.times]

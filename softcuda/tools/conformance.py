@@ -11,14 +11,16 @@ import time
 from collections.abc import Iterator, Sequence
 
 from softcuda.errors import SoftCudaError
+from softcuda.evaluating import clear_cache
 from softcuda.named.engine import forget_plans
-from softcuda.running import clear_cache
 from softcuda.tools.conformance_bench import Bench, Check, benches
+from softcuda.tools.conformance_complex import complex_checks
 from softcuda.tools.conformance_faults import fault_checks
 from softcuda.tools.conformance_mixed import mixed_checks
 from softcuda.tools.conformance_operations import operation_checks
 from softcuda.tools.conformance_reports import report_checks
 from softcuda.tools.conformance_values import expression_checks, random_checks
+from softcuda.tools.standard_output import until_pipe_ends
 
 __all__ = ["all_checks", "failures", "main"]
 
@@ -35,6 +37,7 @@ def all_checks(random: int = RANDOM) -> Iterator[Check]:
     yield from operation_checks()
     yield from fault_checks()
     yield from report_checks()
+    yield from complex_checks(random // 8)
     yield from random_checks(random)
     yield from mixed_checks(random)
 
@@ -53,9 +56,15 @@ def failures(bench: Bench, checks: Sequence[Check]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite and print what fails; return 1 where something does.
 
+    141: nobody reads standard output any more.
+
     Args:
         arguments: of the command line; None for those of the process.
     """
+    return until_pipe_ends(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m softcuda.tools.conformance", description=__doc__
     )

@@ -15,7 +15,7 @@ from softcuda.tools.conformance_oracle import einsum as oracle
 from softcuda.tools.conformance_oracle import magnitude
 from softcuda.tools.conformance_random import laid_out, random_expression
 
-__all__ = ["expression_checks", "random_checks"]
+__all__ = ["compared", "expression_checks", "random_checks"]
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +56,7 @@ class _Known:
         operands = [
             np.asarray(x, np.float64).astype(self._dtype.numpy) for x in self._case.operands
         ]
-        return _compared(bench, self._case.expression, operands, self._dtype)
+        return compared(bench, self._case.expression, operands, self._dtype)
 
 
 class _Random:
@@ -70,12 +70,12 @@ class _Random:
         case = random_expression(self._seed)
         rng = np.random.default_rng([self._seed, 2])
         operands = [laid_out(x.astype(self._dtype.numpy), rng) for x in case.operands()]
-        return _compared(bench, case.text, operands, self._dtype)
+        return compared(bench, case.text, operands, self._dtype)
 
 
-def _compared(bench: Bench, text: str, operands: list[Array], dtype: DType) -> str:
+def compared(bench: Bench, text: str, operands: list[Array], dtype: DType) -> str:
     """Return how einsum, its slices or its plan differ from the joint index space; "" if none."""
-    wide = [x.astype(np.float64) for x in operands]
+    wide = [x.astype(np.complex128 if dtype.is_complex else np.float64) for x in operands]
     expected = oracle(text, *wide)
     about: dict[str, Any] = {"terms": _terms(text, wide), "scale": magnitude(text, *wide)}
     placed = [bench.place(x) for x in operands]

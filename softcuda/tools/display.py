@@ -18,6 +18,7 @@ __all__ = ["crossing_text", "medians_table", "progress", "thresholds_table"]
 Report = Callable[[Moment], None]
 
 _LINE_EVERY_S: Final = 5.0
+_MOST_ROWS: Final = 60  # of a table that is printed unasked
 _BLANK: Final = {State.REFUSED: "-", State.SKIPPED: "slow", State.WRONG: "wrong"}
 
 
@@ -48,7 +49,8 @@ def _lines(stream: TextIO) -> Iterator[Report]:
             return
         last = now
         print(
-            f"measured {moment.done} of {moment.total}, {_left(moment)} left, now {_label(moment)}",
+            f"measured {moment.done} of {moment.total}, {_left(moment)} left, "
+            f"{'again' if moment.again else 'now'} {_label(moment)}",
             file=stream,
             flush=True,
         )
@@ -91,9 +93,12 @@ def _left(moment: Moment) -> str:
     return f"{minutes}:{seconds:02}"
 
 
-def medians_table(ledger: Ledger, scopes: Sequence[Scope], backend_ids: Sequence[str]) -> str:
+def medians_table(
+    ledger: Ledger, scopes: Sequence[Scope], backend_ids: Sequence[str], *, is_whole: bool = True
+) -> str:
     """Return the medians [microseconds] of every cell as text, the fastest marked with *.
 
+    Where it is not to be whole, one of more than 60 rows shows the largest size of each op alone.
     What was not measured says why: "-" refused, "slow" not tried, "wrong" disqualified (each with
     its reason below the table), "" not reached. Where a GPU was measured, "host" is its best time
     with the data on the host; "spread" is the distance of the fastest one's quartiles over its
@@ -105,7 +110,8 @@ def medians_table(ledger: Ledger, scopes: Sequence[Scope], backend_ids: Sequence
         for _, outcomes in ledger.at(scope.op, scope.dtype)
         for outcome in outcomes.values()
     )
-    rows = [("op", "size", *backend_ids, *(("host",) if on_device else ()), "spread")]
+    heading = ("op", "size", *backend_ids, *(("host",) if on_device else ()), "spread")
+    rows: list[tuple[str, ...]] = []
     faults: dict[str, str] = {}
     for scope in scopes:
         token = token_text(scope.op, scope.dtype)
@@ -119,10 +125,18 @@ def medians_table(ledger: Ledger, scopes: Sequence[Scope], backend_ids: Sequence
             for name, outcome in outcomes.items():
                 if outcome.state is State.WRONG:
                     faults.setdefault(f"{name}, {token}, size {size}", outcome.reason)
-    lines = _columns(rows)
+    shown = rows if is_whole or len(rows) <= _MOST_ROWS else _last_of_each(rows)
+    lines = _columns([heading, *shown])
     lines.insert(0, "medians in microseconds; * fastest, - refused, slow: too far behind to try")
+    if shown is not rows:
+        lines.append(f"the largest size of each op; --medians shows all {len(rows)} rows")
     lines.extend(f"disqualified: {where}: {reason}" for where, reason in faults.items())
     return "\n".join(lines)
+
+
+def _last_of_each(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the last row of each op."""
+    return list({row[0]: row for row in rows}.values())
 
 
 def thresholds_table(thresholds: Sequence[Threshold]) -> str:

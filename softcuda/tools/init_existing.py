@@ -12,8 +12,8 @@ from softcuda.profile.machine import mismatch
 from softcuda.profile.model import DeviceFacts, Profile, Row
 from softcuda.profile.place import check_place
 from softcuda.profile.resolve import read
-from softcuda.tools.choose import NOT_MEASURED
 from softcuda.tools.init_output import Output
+from softcuda.tools.profile_rows import was_measured
 
 __all__ = ["carried_rows", "check_existing", "earlier_profile", "registered_devices", "why_unfit"]
 
@@ -25,7 +25,7 @@ def carried_rows(rows: Sequence[Row], earlier: Profile | None) -> int:
     if earlier is None:
         return 0
     known = {row._replace(line=0) for row in earlier.rows}
-    return sum(row in known and row.comment != NOT_MEASURED for row in rows)
+    return sum(row in known and was_measured(row) for row in rows)
 
 
 def earlier_profile(path: str, machine: DeviceFacts, output: Output) -> Profile | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import ArgumentError
 from softcuda.graph.op import OPS, Kind
 from softcuda.paths import CONFIG_NAME
@@ -19,7 +19,7 @@ from softcuda.profile.vocabulary import why_no_row, work_ops
 from softcuda.tools.workloads import accepted_dtypes
 from softcuda.tools.workloads_inputs import Source
 
-__all__ = ["InitOptions", "init_options"]
+__all__ = ["InitOptions", "init_options", "op_words"]
 
 _DEFAULT_DTYPES: Final = ("f32", "f64")
 _HALVES: Final = ("f16", "bf16")
@@ -44,6 +44,7 @@ class InitOptions:
         check: measure some rows of the file again.
         diff: two files to compare, or None.
         explain: an op token and a size of the file to explain, or None.
+        medians: print the medians of every size.
         quiet: print errors only.
     """
 
@@ -60,6 +61,7 @@ class InitOptions:
     check: bool
     diff: tuple[str, str] | None
     explain: tuple[str, int] | None
+    medians: bool
     quiet: bool
 
 
@@ -75,8 +77,8 @@ def init_options(argv: Sequence[str] | None) -> InitOptions:
     """
     given = _parser().parse_args(argv)
     source = Source(np.random.default_rng(0))
-    ops = _words("--ops", given.ops, work_ops())
-    dtypes = _words("--dtypes", given.dtypes, tuple(DTYPES))
+    ops = op_words(given.ops)
+    dtypes = _words("--dtypes", given.dtypes, tuple(REAL_DTYPES))
     wanted, on_device = {}, {}
     for op in ops or work_ops():
         taken = [dtype.name for dtype in accepted_dtypes(op, source)]
@@ -106,8 +108,18 @@ def init_options(argv: Sequence[str] | None) -> InitOptions:
         check=given.check,
         diff=None if given.diff is None else (given.diff[0], given.diff[1]),
         explain=None if given.explain is None else _explained(*given.explain),
+        medians=given.medians,
         quiet=given.quiet,
     )
+
+
+def op_words(text: str | None) -> tuple[str, ...]:
+    """Return the ops that --ops names, () where it was not given.
+
+    Raises:
+        ArgumentError: one is no op that does work, or there is none.
+    """
+    return _words("--ops", text, work_ops())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -155,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("OP", "SIZE"),
         help="say which row of the file decides, and by which samples; OP may be op[dtype]",
     )
+    add("--medians", action="store_true", help="print the medians of every size, not the largest")
     add("--quiet", action="store_true", help="print errors only")
     return parser
 
@@ -163,10 +176,10 @@ def _explained(token: str, size: str) -> tuple[str, int]:
     op = token.split("[", maxsplit=1)[0]
     _words("--explain", op, work_ops())
     dtype = token[len(op) :]
-    if dtype and dtype[1:-1] not in DTYPES:
+    if dtype and dtype[1:-1] not in REAL_DTYPES:
         raise ArgumentError(
             f"--explain: {token!r} names no dtype; allowed are an op such as matmul, and "
-            f"matmul[DTYPE] with one of {', '.join(DTYPES)}"
+            f"matmul[DTYPE] with one of {', '.join(REAL_DTYPES)}"
         )
     return token, _whole("--explain", size)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+from softcuda.tools.standard_output import to_nowhere
 
 __all__ = ["Output"]
+
+_WIDTH: Final = 100
+_NAMES: Final = 13
 
 
 class Output:
@@ -27,6 +32,19 @@ class Output:
             with self.guarded():
                 print(text, flush=True)
 
+    def fact(self, name: str, text: str) -> None:
+        """Print a named fact; one that is long goes on in the next line, below itself."""
+        self.say(
+            textwrap.fill(
+                text,
+                _WIDTH,
+                initial_indent=f"{name:<{_NAMES}}",
+                subsequent_indent=" " * _NAMES,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+
     def flush(self) -> None:
         """Write out what was printed by whomever."""
         if sys.stdout is not None:
@@ -39,22 +57,8 @@ class Output:
         try:
             yield
         except OSError as error:
-            _to_nowhere()
+            to_nowhere()
             if not isinstance(error, BrokenPipeError):
                 reason = error.strerror or error
                 print(f"soft_init: standard output: {reason}; nothing more is shown",
                       file=sys.stderr)  # fmt: skip
-
-
-def _to_nowhere() -> None:
-    """Let standard output go nowhere, so that the end of the process does not fail either.
-
-    Source:
-        Python's documentation, library/signal, "Note on SIGPIPE".
-    """
-    with contextlib.suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(nowhere, sys.stdout.fileno())
-        finally:
-            os.close(nowhere)

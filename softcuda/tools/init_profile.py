@@ -13,8 +13,8 @@ from softcuda.profile.model import CostPoint, DeviceFacts, PoolSettings, Profile
 from softcuda.profile.resolve import default_profile
 from softcuda.profile.vocabulary import SOFT_VERSION
 from softcuda.tools.cells import Ledger, Scope
-from softcuda.tools.choose import profile_rows
 from softcuda.tools.costs import cost_points, transfers
+from softcuda.tools.profile_rows import profile_rows
 from softcuda.tools.spread import OUTLIER_RULE
 from softcuda.tools.thresholds import thresholds
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import ArgumentError
 from softcuda.graph.op import OPS, Kind
 from softcuda.profile.check import range_text, token_text
 from softcuda.profile.model import Profile, Row, Threshold
 from softcuda.tools.cells import BY_IMPORTANCE, Cell, Ledger, Outcome, State
-from softcuda.tools.choose import NOT_MEASURED
 from softcuda.tools.display import crossing_text
+from softcuda.tools.profile_rows import was_measured
 from softcuda.tools.sweep import CellBench
 
 __all__ = ["checked_rows", "difference_lines", "explanation_lines"]
@@ -28,7 +28,7 @@ _MEDIAN: Final = 0.5
 
 def _measured(profile: Profile) -> set[tuple[str, str]]:
     """Return (op, dtype) of the narrow rows that were measured."""
-    rows = (row for row in profile.rows if row.comment != NOT_MEASURED)
+    rows = (row for row in profile.rows if was_measured(row))
     return {(row.op, row.dtype) for row in rows if row.dtype is not None}
 
 
@@ -199,7 +199,7 @@ def checked_rows(
 def _sample(profile: Profile) -> list[Row]:
     """Return measured rows at equal distances, the important ops first."""
     rank = {op: place for place, op in enumerate(BY_IMPORTANCE)}
-    rows = [r for r in profile.rows if r.dtype in DTYPES and r.comment.startswith("us at")]
+    rows = [r for r in profile.rows if r.dtype in REAL_DTYPES and r.comment.startswith("us at")]
     rows.sort(key=lambda r: (rank[r.op], r.dtype or "", r.low))
     step = max(len(rows) / _ROWS_CHECKED, 1.0)
     return [rows[int(k * step)] for k in range(min(_ROWS_CHECKED, len(rows)))]

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from softcuda.errors import ConfigError, SoftCudaError
+from softcuda.paths import CONFIG_NAME
 from softcuda.profile.machine import device_hash
 from softcuda.profile.model import DeviceFacts, Profile
 from softcuda.profile.place import check_place, place_file
 from softcuda.profile.writer import write
-from softcuda.tools.cells import Ledger, Scope, scopes_of
+from softcuda.tools.cells import Cell, Ledger, Scope, scopes_of
 from softcuda.tools.copying import measure_copies
 from softcuda.tools.device_bench import DeviceBench, device_here, machine_facts
 from softcuda.tools.display import medians_table, progress, thresholds_table
@@ -72,7 +73,7 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
     earlier = earlier_profile(options.output, machine, output)
     bench = Meter(DeviceBench() if device == "cuda" else None)
     scopes = _scopes(options, device)
-    output.say(f"backends     {', '.join(bench.backend_ids)}")
+    output.fact("backends", ", ".join(bench.backend_ids))
     owner = (device_hash(machine), *bench.backend_ids)
     ledger = kept_samples(options.output, owner) if options.resume else Ledger()
     deadline_s = _deadline(options, begin_s, device, scopes, bench, output)
@@ -82,7 +83,7 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
             measure_copies(bench.device, ledger)
         _sweep(scopes, bench, deadline_s, output, stop, ledger)
         took = time.monotonic() - begin
-        output.say(medians_table(ledger, scopes, bench.backend_ids))
+        output.say(medians_table(ledger, scopes, bench.backend_ids, is_whole=options.medians))
         profile = _write(options, ledger, scopes, machine, earlier)
         place_file(
             str(measured_path(options.output)), samples_text(ledger, owner).encode(), force=True
@@ -92,18 +93,21 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
         raise
     forget_samples(options.output)
     _say_end(options.output, ledger, profile, earlier, took, output)
+    _say_missing(ledger, scopes, output)
+    _say_next(options.output, output)
 
 
 def _say_machine(machine: DeviceFacts, why: str, output: Output) -> None:
     if machine.type == "cuda":
-        output.say(
-            f"device       {machine.name}, compute capability {machine.compute_capability}, "
-            f"{machine.vram_mb} MiB, driver {machine.driver}"
+        output.fact(
+            "device",
+            f"{machine.name}, compute capability {machine.compute_capability}, "
+            f"{machine.vram_mb} MiB, driver {machine.driver}",
         )
-    output.say(f"machine      {machine.cpu}, {machine.cpu_cores} logical processors")
-    output.say(f"device_hash  {device_hash(machine)}")
+    output.fact("machine", f"{machine.cpu}, {machine.cpu_cores} logical processors")
+    output.fact("device_hash", device_hash(machine))
     if why:
-        output.say(f"note         {why}")
+        output.fact("note", why)
 
 
 def _scopes(options: InitOptions, device: str) -> tuple[Scope, ...]:
@@ -123,14 +127,14 @@ def _deadline(
     output: Output,
 ) -> float:
     """Return when to end, on time.monotonic() [seconds], and say how long it may take."""
-    output.say(f"outliers     {OUTLIER_RULE}")
+    output.fact("outliers", OUTLIER_RULE)
     budget_s = _BUDGETS_S[device] if options.budget_s is None else options.budget_s
     if options.full and options.budget_s is None:
         seconds = sum(full_cost_s(scope, bench.backend_ids) for scope in scopes)
         text = f"{seconds / 60:.0f} minutes" if seconds >= 100 else f"{seconds:.0f} s"
-        output.say(f"time         about {text}, without bounds")
+        output.fact("time", f"about {text}, without bounds")
         return math.inf
-    output.say(f"time         {budget_s:g} s at most; --budget changes it, --full lifts it")
+    output.fact("time", f"{budget_s:g} s at most; --budget changes it, --full lifts it")
     return begin_s + (1 - _WRITING) * budget_s
 
 
@@ -157,13 +161,33 @@ def _say_end(
         )
 
 
+def _say_missing(ledger: Ledger, scopes: Sequence[Scope], output: Output) -> None:
+    """Say how many sizes there was no time for."""
+    cells = [Cell(scope.op, scope.dtype, size) for scope in scopes for size in scope.sizes]
+    missing = sum(not ledger.has(cell) for cell in cells)
+    if missing:
+        output.say(
+            f"{missing} of {len(cells)} sizes were not reached in time: between measured ones\n"
+            "they go with their neighbours, beyond with DEFAULT.soft; a larger --budget does more"
+        )
+
+
+def _say_next(path: str, output: Output) -> None:
+    """Say who obeys the profile, and what draws it."""
+    if path == CONFIG_NAME:
+        output.say("programs that start in this folder obey it; soft_init report draws it")
+    else:
+        output.say(f"SOFTCUDA_CONFIG={path} has it obeyed; soft_init report {path} draws it")
+
+
 def _say_busy(output: Output) -> None:
     cores = os.cpu_count() or 1
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > cores:
-        output.say(
-            f"note         {load:.1f} processes want to run on {cores} processors: what is "
-            "measured now may not be the fastest when they rest"
+        output.fact(
+            "note",
+            f"{load:.1f} processes want to run on {cores} processors: what is "
+            "measured now may not be the fastest when they rest",
         )
 
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 from softcuda.knobs import thread_count
 from softcuda.nvrtc.parallel import run_all
 from softcuda.nvrtc.unit import Image
+from softcuda.tools.inspect_compiled import KernelRow
 from softcuda.tools.inspect_disassembly import Disassembler, instructions, sass_of
 from softcuda.tools.inspect_display import Table
-from softcuda.tools.inspect_rows import KernelRow
 
 __all__ = ["Comparison", "compare", "comparison_table", "histogram_table"]
 

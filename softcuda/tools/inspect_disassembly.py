@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from softcuda.errors import CompileError
 from softcuda.knobs import library_places
-from softcuda.nvrtc.cache import debug_options
 from softcuda.nvrtc.compiler import compile_job, make_job
 from softcuda.nvrtc.library import NVRTC, Nvrtc
+from softcuda.nvrtc.place import debug_options
 from softcuda.nvrtc.unit import CompileUnit, Cubin, Image
 
 __all__ = ["INSTALL_HINT", "Disassembler", "find_disassembler", "instructions", "ptx_of", "sass_of"]

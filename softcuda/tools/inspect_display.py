@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple, TextIO
 
-from softcuda.tools.inspect_rows import KernelRow
+from softcuda.compiler.table import counted
+from softcuda.tools.inspect_compiled import KernelRow
 
-__all__ = ["Table", "compile_progress", "kernel_table", "summary", "table_text"]
+__all__ = ["Table", "compile_progress", "kernel_table", "problems", "summary", "table_text"]
 
 _LINE_EVERY_S: Final = 5.0
 _NUMBERS: Final = frozenset(
@@ -21,14 +22,8 @@ _HEADINGS: Final = (
     *("threads", "regs", "spills", "local", "shared", "blocks", "warps", "full", "limited by"),
 )
 _OPTIONAL: Final = (
-    "limited by",
-    "file",
-    "backend_id",
-    "tile",
-    "threads",
-    "dtypes",
-    "blocks",
-    "local",
+    *("limited by", "file", "tile", "warps", "blocks", "threads", "local", "full"),
+    *("dtypes", "backend_id"),
 )
 _PROBLEM_LINES: Final = 12
 _GAP: Final = 3
@@ -59,7 +54,7 @@ def kernel_table(rows: Sequence[KernelRow]) -> Table:
 
 def _cells(row: KernelRow) -> tuple[str, ...]:
     spec, found, fits = row.entry.spec, row.resources, row.occupancy
-    known: tuple[str, ...] = ("", "", "", f"+{spec.shared_bytes}")
+    known: tuple[str, ...] = ("", "", "", "")
     if found is not None:
         spills = f"{found.spill_store_bytes}/{found.spill_load_bytes}"
         shared = f"{found.shared_bytes}+{spec.shared_bytes}"
@@ -96,12 +91,12 @@ def _note(row: KernelRow) -> str:
     if row.refusal:
         return "not for this architecture"
     if row.problem:
-        return "not compiled, see below"
+        return "not compiled"
     return "PTX, the driver assembles it" if row.resources is None else "limits not known"
 
 
 def summary(rows: Sequence[KernelRow], compiled: int, place: object) -> str:
-    """Return the lines under the table: how many, from where, and what could not be compiled.
+    """Return the lines under the table: how many, from where, and what an architecture lacks.
 
     Args:
         rows: all rows.
@@ -110,14 +105,22 @@ def summary(rows: Sequence[KernelRow], compiled: int, place: object) -> str:
     """
     kernels = len({row.entry for row in rows})
     archs = ", ".join(dict.fromkeys(row.arch for row in rows))
-    cached = sum(row.cubin is not None for row in rows) - compiled
+    saved = sum(row.entry.spec.built is not None for row in rows)
+    cached = sum(row.cubin is not None for row in rows) - compiled - saved
     lines = [
-        f"{kernels} kernels for {archs or 'no architecture'}: {compiled} compiled now, "
+        f"{counted(kernels, 'kernel')} for {archs or 'no architecture'}: "
+        f"{f'{saved} as they were saved, ' if saved else ''}{compiled} compiled now, "
         f"{max(cached, 0)} from the cache {place or '(none)'}",
         "spills: stored/loaded and local memory: bytes a thread; shared: static+dynamic bytes a "
         "block; blocks and warps: active on a multiprocessor",
     ]
     lines.extend(dict.fromkeys(row.refusal for row in rows if row.refusal))
+    return "\n".join(lines)
+
+
+def problems(rows: Sequence[KernelRow]) -> str:
+    """Return why kernels could not be compiled, each reason once; "" where all were."""
+    lines: list[str] = []
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.problem:

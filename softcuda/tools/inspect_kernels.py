@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
 
-from softcuda.errors import ArgumentError, NvrtcNotFound, SoftCudaError
-from softcuda.executor.on_demand import cuda_target
+from softcuda.errors import (
+    ArgumentError,
+    NvrtcNotFound,
+    SavedFileError,
+    SoftCudaError,
+    SoftCudaWarning,
+)
 from softcuda.nvrtc.cache import KernelCache
-from softcuda.target import Target, named_arch
+from softcuda.tools.inspect_compiled import KernelRow, compile_rows, cubin_of
 from softcuda.tools.inspect_diff import Comparison, compare, comparison_table, histogram_table
 from softcuda.tools.inspect_disassembly import INSTALL_HINT, find_disassembler, ptx_of, sass_of
-from softcuda.tools.inspect_display import compile_progress, kernel_table, summary, table_text
-from softcuda.tools.inspect_rows import (
-    KernelEntry,
-    KernelRow,
-    chosen_kernels,
-    compile_rows,
-    one_kernel,
+from softcuda.tools.inspect_display import (
+    compile_progress,
+    kernel_table,
+    problems,
+    summary,
+    table_text,
 )
+from softcuda.tools.inspect_options import InspectOptions, parsed_options
+from softcuda.tools.inspect_rows import KernelEntry, chosen_kernels, one_kernel
 from softcuda.tools.inspect_source import (
     load_executable,
     source_record,
@@ -31,48 +36,28 @@ from softcuda.tools.inspect_source import (
     step_of,
     step_record,
     step_text,
+    unit_of,
 )
+from softcuda.tools.standard_output import until_pipe_ends
 
 __all__ = ["main"]
 
-_WITHOUT_DEVICE: Final = "sm_90a"
 _INTERRUPTED: Final = 130  # 128 + SIGINT, as shells report it
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What was asked for.
-
-    Attributes:
-        action: "list", "ptx", "sass", "source", "step" or "diff".
-        words: what the action takes: a name; a number and a file; names to compare.
-        patterns: which kernels are listed or compared; () for all.
-        backend_ids: of which backends; () for all.
-        archs: the architectures, at least one.
-        as_json: print JSON instead of text.
-    """
-
-    action: str
-    words: tuple[str, ...]
-    patterns: tuple[str, ...]
-    backend_ids: tuple[str, ...]
-    archs: tuple[str, ...]
-    as_json: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print what was asked for; return the exit status.
 
-    0: printed. 1: a kernel could not be compiled or disassembled. 2: an option or a name is not
-    allowed. 130: interrupted.
+    0: printed. 1: a kernel could not be compiled or disassembled. 2: an option, a name or a file
+    is not allowed. 130: interrupted. 141: nobody reads standard output any more.
 
     Args:
         argv: the options; None for those of the command line.
     """
     try:
-        options = _options(argv)
-        return _ACTIONS[options.action](options)
-    except ArgumentError as error:
+        with _told_warnings():
+            return until_pipe_ends(lambda: _run(argv))
+    except (ArgumentError, SavedFileError) as error:
         print(f"inspect_kernels: {error}", file=sys.stderr)
         return 2
     except SoftCudaError as error:
@@ -81,82 +66,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("inspect_kernels: interrupted", file=sys.stderr)
         return _INTERRUPTED
-    except SystemExit as stop:  # argparse has said why, or shown the help
-        return int(stop.code or 0)
 
 
-def _options(argv: Sequence[str] | None) -> _Options:
-    parser = argparse.ArgumentParser(
-        prog="inspect_kernels",
-        description="List every kernel of every CUDA backend and what it takes, compiled for any "
-        "architecture; no device is needed.",
-        epilog="NAME and PATTERN are a kernel's id, such as gemm_tiled.f32_64x64x8, or a regular "
-        "expression found in it.",
-    )
-    add = parser.add_argument
-    add("patterns", metavar="PATTERN", nargs="*", help="kernels to list; default: all")
-    add("--backend", metavar="ID", action="append", default=[], help="of this backend only")
-    add(
-        "--arch",
-        metavar="ARCH",
-        action="append",
-        default=[],
-        help="such as sm_90a, several times for several; default: the device's, else "
-        f"{_WITHOUT_DEVICE}",
-    )
-    add("--json", action="store_true", help='print {"kernels": [...]}')
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--ptx", metavar="NAME", help="show the PTX of a kernel")
-    add("--sass", metavar="NAME", help="show the machine code of a kernel")
-    add("--source", metavar="NAME", help="show the source of a kernel and what it includes")
-    add(
-        "--step",
-        metavar=("N", "FILE"),
-        nargs=2,
-        help="show step N of an executable that was pickled to a file: its launches and the "
-        "source that was generated for it; load only files that you trust",
-    )
-    add(
-        "--diff",
-        metavar=("ARCH", "NAME"),
-        nargs="+",
-        help="ARCH ARCH [NAME]: compare what kernels take on two architectures",
-    )
-    given = parser.parse_args(argv)
-    action, words = "list", ()
-    for name in ("ptx", "sass", "source", "step", "diff"):
-        value = getattr(given, name)
-        if value is not None:
-            action, words = name, (value,) if isinstance(value, str) else tuple(value)
-    patterns, archs = tuple(given.patterns), tuple(dict.fromkeys(given.arch))
-    if action == "diff":
-        archs, patterns = _compared(words, patterns)
-    return _Options(
-        action=action,
-        words=words,
-        patterns=patterns,
-        backend_ids=tuple(dict.fromkeys(given.backend)),
-        archs=tuple(named_arch(arch) for arch in archs) or (_own_arch(),),
-        as_json=given.json,
-    )
+def _run(argv: Sequence[str] | None) -> int:
+    options = parsed_options(argv)
+    return _ACTIONS[options.action](options)
 
 
-def _compared(
-    words: tuple[str, ...], patterns: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the architectures to compare, and which kernels."""
-    if len(words) not in (2, 3):
-        raise ArgumentError(
-            f"--diff takes two architectures and possibly a NAME, not {len(words)} words: "
-            f"{' '.join(words)}; allowed is for example --diff sm_80 sm_90a gemm_tiled"
-        )
-    return words[:2], (*patterns, *words[2:])
+@contextmanager
+def _told_warnings() -> Iterator[None]:
+    """Return a context in which warnings are lines of this program, without a place in its code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SoftCudaWarning)
+        warnings.showwarning = _tell
+        yield
 
 
-def _own_arch() -> str:
-    """Return the architecture of the device; of an H200 where there is no device."""
-    found = cuda_target()
-    return found.arch if isinstance(found, Target) else _WITHOUT_DEVICE
+def _tell(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Say a warning in place of `warnings.showwarning`."""
+    print(f"inspect_kernels: warning: {message}", file=sys.stderr)
 
 
 def _print_json(records: Sequence[dict[str, Any]]) -> None:
@@ -164,7 +99,7 @@ def _print_json(records: Sequence[dict[str, Any]]) -> None:
 
 
 def _compiled(
-    options: _Options, entries: Sequence[KernelEntry], cache: KernelCache
+    options: InspectOptions, entries: Sequence[KernelEntry], cache: KernelCache
 ) -> tuple[KernelRow, ...]:
     with compile_progress(sys.stderr) as report:
         return compile_rows(entries, options.archs, cache, report)
@@ -174,9 +109,31 @@ def _status(rows: Sequence[KernelRow]) -> int:
     return int(any(row.problem for row in rows))
 
 
-def _list(options: _Options) -> int:
-    entries, cache = chosen_kernels(options.patterns, options.backend_ids), KernelCache()
+def _tell_problems(rows: Sequence[KernelRow]) -> None:
+    """Say what could not be compiled before the rows are shown, so that no long table hides it."""
+    told = problems(rows)
+    if told:
+        sys.stdout.flush()
+        print(told, file=sys.stderr, flush=True)
+
+
+def _chosen(options: InspectOptions) -> tuple[KernelEntry, ...]:
+    return chosen_kernels(options.patterns, options.backend_ids, options.tables)
+
+
+def _one(option: str, options: InspectOptions) -> KernelEntry:
+    """Return the kernel that a word means; one that is not its id is said on standard error."""
+    name = options.words[0]
+    entry = one_kernel(option, name, options.backend_ids, options.tables)
+    if entry.spec.id != name:
+        print(f"inspect_kernels: {name} is {entry.spec.id}", file=sys.stderr)
+    return entry
+
+
+def _list(options: InspectOptions) -> int:
+    entries, cache = _chosen(options), KernelCache()
     rows = _compiled(options, entries, cache)
+    _tell_problems(rows)
     if options.as_json:
         _print_json([row.record() for row in rows])
     else:
@@ -188,20 +145,21 @@ def _list(options: _Options) -> int:
     return _status(rows)
 
 
-def _ptx(options: _Options) -> int:
-    entry = one_kernel("--ptx", options.words[0], options.backend_ids)
-    texts = [(arch, ptx_of(entry.spec.unit, arch)) for arch in _possible(entry, options.archs)]
+def _ptx(options: InspectOptions) -> int:
+    entry = _one("--ptx", options)
+    with unit_of(entry.spec) as unit:
+        texts = [(arch, ptx_of(unit, arch)) for arch in _possible(entry, options.archs)]
     return _show_code("ptx", entry, texts, options.as_json)
 
 
-def _sass(options: _Options) -> int:
-    entry = one_kernel("--sass", options.words[0], options.backend_ids)
+def _sass(options: InspectOptions) -> int:
+    entry = _one("--sass", options)
     tool = find_disassembler()
     if tool is None:
         raise NvrtcNotFound(INSTALL_HINT)
     cache = KernelCache()
     texts = [
-        (arch, sass_of(cache.get(entry.spec.unit, arch), tool))
+        (arch, sass_of(cubin_of(entry.spec, arch, cache), tool))
         for arch in _possible(entry, options.archs)
     ]
     return _show_code("sass", entry, texts, options.as_json)
@@ -233,8 +191,8 @@ def _show_code(
     return 0
 
 
-def _source(options: _Options) -> int:
-    entry = one_kernel("--source", options.words[0], options.backend_ids)
+def _source(options: InspectOptions) -> int:
+    entry = _one("--source", options)
     if options.as_json:
         _print_json([source_record(entry.spec)])
     else:
@@ -242,7 +200,7 @@ def _source(options: _Options) -> int:
     return 0
 
 
-def _step(options: _Options) -> int:
+def _step(options: InspectOptions) -> int:
     number, path = options.words
     executable = load_executable(path)
     position = step_of(executable, number)
@@ -253,9 +211,10 @@ def _step(options: _Options) -> int:
     return 0
 
 
-def _diff(options: _Options) -> int:
-    entries, cache = chosen_kernels(options.patterns, options.backend_ids), KernelCache()
+def _diff(options: InspectOptions) -> int:
+    entries, cache = _chosen(options), KernelCache()
     rows = _compiled(options, entries, cache)
+    _tell_problems(rows)
     tool = find_disassembler()
     comparisons: tuple[Comparison, ...] = compare(rows, tool)
     if options.as_json:
@@ -267,12 +226,12 @@ def _diff(options: _Options) -> int:
     if histogram is not None:
         print(table_text(histogram, sys.stdout))
     if tool is None:
-        print(f"no instructions: {INSTALL_HINT}")
+        print(f"instructions are not counted: {INSTALL_HINT}")
     print(summary(rows, cache.compiled, cache.folder))
     return _status(rows)
 
 
-_ACTIONS: Final[dict[str, Callable[[_Options], int]]] = {
+_ACTIONS: Final[dict[str, Callable[[InspectOptions], int]]] = {
     "list": _list,
     "ptx": _ptx,
     "sass": _sass,
@@ -283,5 +242,4 @@ _ACTIONS: Final[dict[str, Callable[[_Options], int]]] = {
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):
-        sys.exit(main())
+    sys.exit(main())

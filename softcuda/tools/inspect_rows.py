@@ -1,109 +1,33 @@
-"""What inspect_kernels lists: the rows of the backends' kernel tables, compiled for architectures.
+"""Which kernels a word means: ids, regular expressions, tables of backends, kernels made on demand.
 
-A kernel that cannot be compiled keeps its row, which says why.
+The table of a backend has the kernels that are compiled ahead for every architecture. Others, such
+as a product of another tile, are made when a graph meets them, and have ids too; those of a chain
+are generated for one graph, and are in its saved executable alone.
 """
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from softcuda.backends import backends
-from softcuda.errors import ArgumentError, CacheMiss, CompileError, NvrtcNotFound
+from softcuda.errors import ArgumentError
 from softcuda.kernelspec import KernelSpec
-from softcuda.knobs import thread_count
-from softcuda.nvrtc.cache import KernelCache
-from softcuda.nvrtc.parallel import run_all
-from softcuda.nvrtc.unit import Cubin, Resources
-from softcuda.tools.inspect_occupancy import Occupancy, occupancy
 
-__all__ = [
-    "KernelEntry",
-    "KernelRow",
-    "chosen_kernels",
-    "compile_rows",
-    "cuda_backends",
-    "one_kernel",
-]
+__all__ = ["KernelEntry", "Tables", "chosen_kernels", "cuda_backends", "one_kernel"]
 
-Report = Callable[[int, int, str], None]
+Tables = Mapping[str, tuple[KernelSpec, ...]]
 
-_PROBLEMS: Final = (CompileError, CacheMiss, NvrtcNotFound)
 _SHOWN: Final = 20
+_OF_A_CHAIN: Final = re.compile(r"_[0-9a-f]{8}(?:_|$)")  # the digest of a generated source
 
 
 class KernelEntry(NamedTuple):
-    """A row of a backend's kernel table."""
+    """A kernel, and the backend whose it is."""
 
     backend_id: str
     spec: KernelSpec
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRow:
-    """A kernel on an architecture.
-
-    Attributes:
-        entry: which kernel.
-        arch: the architecture that was asked for.
-        cubin: what came out; None where nothing did.
-        refusal: why the kernel does not exist on the architecture; "" where it does.
-        problem: why it was not compiled although it should exist; "" where it was.
-    """
-
-    entry: KernelEntry
-    arch: str
-    cubin: Cubin | None = None
-    refusal: str = ""
-    problem: str = ""
-
-    @property
-    def resources(self) -> Resources | None:
-        """What the kernel takes; None where the compiler did not tell."""
-        return self.cubin.resources if self.cubin else None
-
-    @property
-    def occupancy(self) -> Occupancy | None:
-        """What a multiprocessor holds of the kernel; None where that is not known."""
-        spec, resources = self.entry.spec, self.resources
-        if resources is None:
-            return None
-        return occupancy(self.arch, resources, spec.threads, spec.shared_bytes)
-
-    def record(self) -> dict[str, Any]:
-        """Return the row as JSON has it; bytes and threads are numbers, what is unknown is null."""
-        spec, cubin, found, fits = self.entry.spec, self.cubin, self.resources, self.occupancy
-        return {
-            "id": spec.id,
-            "backend_id": self.entry.backend_id,
-            "file": spec.file,
-            "family": spec.family,
-            "variant": spec.variant,
-            "expression": spec.expression,
-            "dtypes": list(spec.dtypes),
-            "arch": self.arch,
-            "tile": list(spec.tile),
-            "threads": spec.threads,
-            "is_deterministic": spec.is_deterministic,
-            "min_arch": spec.only_arch or f"sm_{spec.min_arch}",
-            "registers": found.registers if found else None,
-            "spill_store_bytes": found.spill_store_bytes if found else None,
-            "spill_load_bytes": found.spill_load_bytes if found else None,
-            "stack_bytes": found.stack_bytes if found else None,
-            "local_bytes": found.stack_bytes if found else None,
-            "static_shared_bytes": found.shared_bytes if found else None,
-            "dynamic_shared_bytes": spec.shared_bytes,
-            "barriers": found.barriers if found else None,
-            "occupancy": fits._asdict() if fits else None,
-            "image": cubin.kind.value if cubin else None,
-            "image_bytes": len(cubin.image) if cubin else None,
-            "folder": cubin.folder if cubin else None,
-            "refusal": self.refusal or None,
-            "problem": self.problem or None,
-        }
 
 
 def cuda_backends() -> dict[str, tuple[KernelSpec, ...]]:
@@ -115,50 +39,96 @@ def cuda_backends() -> dict[str, tuple[KernelSpec, ...]]:
     }
 
 
-def chosen_kernels(patterns: Sequence[str], backend_ids: Sequence[str]) -> tuple[KernelEntry, ...]:
-    """Return the kernels that match any of the patterns, of the named backends.
+def _further(backend_ids: Sequence[str]) -> Iterator[KernelEntry]:
+    """Yield the kernels that some backends make on demand."""
+    for backend_id in backend_ids:
+        further = getattr(backends().get(backend_id), "further_kernels", None)
+        if further is not None:
+            yield from (KernelEntry(backend_id, spec) for spec in further())
+
+
+def chosen_kernels(
+    patterns: Sequence[str], backend_ids: Sequence[str], tables: Tables | None = None
+) -> tuple[KernelEntry, ...]:
+    """Return the kernels that any of the patterns means, of the named backends.
 
     Args:
-        patterns: ids of kernels, or regular expressions that are searched in ids; () for all.
+        patterns: ids of kernels, of tables or made on demand; else regular expressions that are
+            searched in the ids of the tables; () for all of the tables.
         backend_ids: () for all.
+        tables: the kernels of each backend; None for those that are registered.
 
     Raises:
-        ArgumentError: a backend is unknown, a pattern is no regular expression or matches nothing.
+        ArgumentError: a backend is unknown, a pattern is no regular expression or means nothing.
     """
-    tables = cuda_backends()
+    known = cuda_backends() if tables is None else tables
     for name in backend_ids:
-        if name not in tables:
+        if name not in known:
             raise ArgumentError(
-                f"--backend: {name!r} is no registered CUDA backend; allowed are "
-                f"{', '.join(tables) or 'none, since none is registered'}"
+                f"--backend: {name!r} is no registered CUDA backend, or launches nothing; allowed "
+                f"are {', '.join(known) or 'none, since none is registered'}"
             )
-    entries = [
-        KernelEntry(backend_id, spec)
-        for backend_id, specs in tables.items()
-        for spec in specs
-        if backend_id in (backend_ids or tables)
-    ]
+    among = [name for name in known if name in (backend_ids or known)]
+    entries = [KernelEntry(name, spec) for name in among for spec in known[name]]
     if not patterns:
         return tuple(entries)
-    wanted = [(pattern, _matcher(pattern, entries)) for pattern in patterns]
+    ids = {entry.spec.id for entry in entries}
+    families = {entry.spec.family for entry in entries}
+    others = [p for p in patterns if p not in ids and "." in p and p.split(".")[0] in families]
+    has_more = tables is None
+    beside = _further(among) if others and has_more else ()
+    made = {entry.spec.id: entry for entry in beside if entry.spec.id in others}
+    wanted = [(p, _matcher(p, is_id=p in ids)) for p in patterns if p not in made]
     for pattern, matches in wanted:
         if not any(matches(entry.spec) for entry in entries):
-            families = dict.fromkeys(f"{e.spec.family} ({e.backend_id})" for e in entries)
-            raise ArgumentError(
-                f"{pattern!r} matches no kernel; allowed are ids such as "
-                f"{entries[0].spec.id if entries else 'none'!r} and regular expressions that are "
-                f"found in one; the families are {', '.join(families) or 'none'}"
-            )
-    return tuple(e for e in entries if any(matches(e.spec) for _, matches in wanted))
+            beside = _further(among) if has_more else ()
+            ids_beside = [entry.spec.id for entry in beside if matches(entry.spec)]
+            raise _nothing(pattern, entries, ids_beside, is_saved=not has_more)
+    found = [e for e in entries if any(matches(e.spec) for _, matches in wanted)]
+    return (*found, *made.values())
 
 
-def one_kernel(option: str, name: str, backend_ids: Sequence[str]) -> KernelEntry:
-    """Return the one kernel that a name or regular expression means.
+def _nothing(
+    pattern: str, entries: Sequence[KernelEntry], others: Sequence[str], *, is_saved: bool
+) -> ArgumentError:
+    """Return the error for a word that no table knows.
+
+    Args:
+        pattern: the word.
+        entries: of the tables.
+        others: ids of kernels made on demand that it matches.
+        is_saved: the tables are those of a saved executable.
+    """
+    if others:
+        return ArgumentError(
+            f"{pattern!r} matches no kernel of the tables, and {len(others)} that are made when a "
+            f"graph needs them; allowed is the whole id of one of these, such as {others[0]!r}, as "
+            "the launches of a printed executable show it"
+        )
+    if not is_saved and _OF_A_CHAIN.search(pattern):
+        return ArgumentError(
+            f"{pattern!r} is no kernel of the tables: its source was generated for the chain of "
+            "one graph; allowed are kernels of tables, and of files; save the executable with "
+            "executable.save(FILE), then use --step N FILE, or --saved FILE with --ptx, --sass or "
+            "--source"
+        )
+    families = dict.fromkeys(f"{e.spec.family} ({e.backend_id})" for e in entries)
+    return ArgumentError(
+        f"{pattern!r} matches no kernel; allowed are ids such as "
+        f"{entries[0].spec.id if entries else 'none'!r} and regular expressions that are "
+        f"found in one; the families are {', '.join(families) or 'none'}"
+    )
+
+
+def one_kernel(
+    option: str, name: str, backend_ids: Sequence[str], tables: Tables | None = None
+) -> KernelEntry:
+    """Return the one kernel that an id or regular expression means.
 
     Raises:
         ArgumentError: it means none, or several.
     """
-    found = {entry.spec: entry for entry in chosen_kernels((name,), backend_ids)}
+    found = {entry.spec: entry for entry in chosen_kernels((name,), backend_ids, tables)}
     if len(found) > 1:
         ids = [spec.id for spec in found]
         more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
@@ -169,9 +139,9 @@ def one_kernel(option: str, name: str, backend_ids: Sequence[str]) -> KernelEntr
     return next(iter(found.values()))
 
 
-def _matcher(pattern: str, entries: Sequence[KernelEntry]) -> Callable[[KernelSpec], bool]:
+def _matcher(pattern: str, *, is_id: bool) -> Callable[[KernelSpec], bool]:
     """Return what tells whether a kernel is meant: by its id where one has that id."""
-    if any(entry.spec.id == pattern for entry in entries):
+    if is_id:
         return lambda spec: spec.id == pattern
     try:
         expression = re.compile(pattern)
@@ -181,46 +151,3 @@ def _matcher(pattern: str, entries: Sequence[KernelEntry]) -> Callable[[KernelSp
             "regular expressions as Python's re has them"
         ) from error
     return lambda spec: expression.search(spec.id) is not None
-
-
-def compile_rows(
-    entries: Sequence[KernelEntry], archs: Sequence[str], cache: KernelCache, report: Report
-) -> tuple[KernelRow, ...]:
-    """Return a row for every kernel on every architecture; compiles in parallel threads.
-
-    Args:
-        entries: the kernels.
-        archs: the architectures.
-        cache: where compiled kernels are found and kept.
-        report: called with how many are done, how many there are, and the kernel done last.
-
-    Raises:
-        CompileError: an architecture is not supported.
-    """
-    items = [(entry, arch) for entry in entries for arch in archs]
-    lock = threading.Lock()
-    done: list[str] = []
-
-    def work(item: tuple[KernelEntry, str]) -> KernelRow:
-        row = _row(*item, cache)
-        with lock:
-            done.append(row.entry.spec.id)
-            report(len(done), len(items), done[-1])
-        return row
-
-    rows: list[KernelRow] = []
-    for outcome in run_all(work, items, thread_count()):
-        if isinstance(outcome, Exception):
-            raise outcome
-        rows.append(outcome)
-    return tuple(rows)
-
-
-def _row(entry: KernelEntry, arch: str, cache: KernelCache) -> KernelRow:
-    refusal = entry.spec.refusal(arch)
-    if refusal:
-        return KernelRow(entry, arch, refusal=refusal)
-    try:
-        return KernelRow(entry, arch, cache.get(entry.spec.unit, arch))
-    except _PROBLEMS as error:
-        return KernelRow(entry, arch, problem=str(error))

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-import pickle
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from softcuda.backends.launches import Argument, KernelLaunch
 from softcuda.backends.steps import Micro, Operand, Step
+from softcuda.compiler.table import counted
 from softcuda.errors import ArgumentError
 from softcuda.executor.executable import Executable
+from softcuda.executor.saved.files import read_executable
+from softcuda.graph.node import Node
 from softcuda.kernelspec import KernelSpec
-from softcuda.nvrtc.source import read_source
-from softcuda.nvrtc.unit import Header
+from softcuda.nvrtc.source import Source, read_source
+from softcuda.nvrtc.unit import CompileUnit, Header
 
 __all__ = [
+    "kernels_of",
     "load_executable",
     "source_record",
     "source_text",
     "step_of",
     "step_record",
     "step_text",
+    "unit_of",
 ]
 
-# What unpickling raises where the file is something else, or its classes are gone.
-_UNREADABLE: Final = (
-    pickle.UnpicklingError,
-    EOFError,
-    AttributeError,
-    ImportError,
-    IndexError,
-    KeyError,
-    TypeError,
-    ValueError,
-)
+
+def _source_of(spec: KernelSpec) -> Source:
+    """Return what a kernel was compiled from, of a saved executable, else what it would be."""
+    return spec.built.source if spec.built else read_source(spec.unit)
+
+
+@contextmanager
+def unit_of(spec: KernelSpec) -> Iterator[CompileUnit]:
+    """Return a context with what NVRTC compiles for a kernel.
+
+    One of a saved executable is compiled from the sources that it was saved with.
+    """
+    if spec.built is None:
+        yield spec.unit
+        return
+    source = spec.built.source
+    with tempfile.TemporaryDirectory(prefix="softcuda-") as folder:
+        for name, text in (Header(spec.file, source.text), *source.headers):
+            Path(folder, name).write_text(text, encoding="utf-8")
+        yield spec.unit._replace(folder=folder)
 
 
 def source_record(spec: KernelSpec) -> dict[str, Any]:
@@ -42,7 +58,7 @@ def source_record(spec: KernelSpec) -> dict[str, Any]:
     Raises:
         CompileError: a file is missing, or an include is not allowed.
     """
-    source = read_source(spec.unit)
+    source = _source_of(spec)
     given = {header.name for header in spec.headers}
     return {
         "id": spec.id,
@@ -72,7 +88,8 @@ def source_text(spec: KernelSpec) -> str:
     ]
     for header in record["headers"]:
         origin = "generated, shown below" if header["is_generated"] else "kernels/"
-        lines.append(f"  {header['name']}  {len(header['text'].splitlines())} lines, {origin}")
+        count = counted(len(header["text"].splitlines()), "line")
+        lines.append(f"  {header['name']}  {count}, {origin}")
     lines.extend(f"  <{name}>  NVIDIA's" for name in record["system_headers"])
     for header in spec.headers:
         lines.extend(_titled(header))
@@ -85,32 +102,30 @@ def _titled(header: Header) -> list[str]:
 
 
 def load_executable(path: str) -> Executable:
-    """Return the executable that `pickle.dump` wrote to a file.
-
-    Unpickling runs what the file says: load only files that you trust.
+    """Return the executable that `Executable.save` wrote to a file, for whatever device.
 
     Raises:
-        ArgumentError: the file cannot be read, or holds something else.
+        SavedFileError: the file cannot be read, was changed, or holds something else.
     """
-    try:
-        with Path(path).open("rb") as file:
-            found = pickle.load(file)
-    except OSError as error:
+    return read_executable(path, Node, is_run=False)
+
+
+def kernels_of(executable: Executable) -> dict[str, tuple[KernelSpec, ...]]:
+    """Return the kernels of an executable by the backends whose steps launch them.
+
+    Raises:
+        ArgumentError: it launches none.
+    """
+    found: dict[str, dict[KernelSpec, None]] = {}
+    for step in executable.program.steps:
+        for launch in step.launches:
+            found.setdefault(step.backend_id, {})[launch.spec] = None
+    if not found:
         raise ArgumentError(
-            f"--step: {path} cannot be read: {error.strerror or error}; allowed is a file that "
-            "pickle.dump(executable, file) wrote"
-        ) from error
-    except _UNREADABLE as error:
-        raise ArgumentError(
-            f"--step: {path} is no pickle that can be loaded here: {error!r}; allowed is a file "
-            "that pickle.dump(executable, file) wrote"
-        ) from error
-    if not isinstance(found, Executable):
-        raise ArgumentError(
-            f"--step: {path} holds an object of type {type(found).__name__}; allowed is a "
-            "softcuda.Executable, as softcuda.compile returns it"
+            f"--saved: the executable was compiled for {executable.program.target} and launches "
+            "no CUDA kernel; allowed is one with CUDA steps"
         )
-    return found
+    return {backend_id: tuple(specs) for backend_id, specs in found.items()}
 
 
 def step_of(executable: Executable, text: str) -> int:
@@ -149,7 +164,8 @@ def step_record(executable: Executable, number: int) -> dict[str, Any]:
                 "grid": list(launch.grid),
                 "block": list(launch.block),
                 "shared_bytes": launch.shared_bytes,
-                "arguments": [_argument(argument) for argument in launch.arguments],
+                "resources": _resources(launch),
+                "arguments": [_argument(argument, is_whole=True) for argument in launch.arguments],
             }
             for launch in step.launches
         ],
@@ -164,7 +180,7 @@ def step_text(executable: Executable, number: int) -> str:
     step = executable.program.steps[number]
     total = len(executable.program.steps)
     lines = [f"step {number} of {total}: {_title(step)}, target {executable.program.target}"]
-    lines.extend(f"  op {~k}: {_micro(micro)}" for k, micro in enumerate(step.chain))
+    lines.extend(f"  op {k}: {_micro(micro)}" for k, micro in enumerate(step.chain))
     lines.extend(f"  input {k}: {_operand(operand)}" for k, operand in enumerate(step.inputs))
     lines.extend(f"  output {k}: {_operand(operand)}" for k, operand in enumerate(step.outputs))
     if step.scratch_bytes:
@@ -172,20 +188,36 @@ def step_text(executable: Executable, number: int) -> str:
     for k, launch in enumerate(step.launches):
         grid, block = ("x".join(map(str, extents)) for extents in (launch.grid, launch.block))
         lines.append(
-            f"launch {k}: {launch.spec.id} grid {grid} block {block} shared "
+            f"launch {k}: {launch.spec.id} grid {grid} block {block} dynamic shared "
             f"{launch.shared_bytes} bytes"
         )
         lines.append(f"  {launch.spec.expression} of {launch.spec.file}")
+        found = _resources(launch)
+        if found is not None:
+            lines.append(
+                f"  {found['registers']} registers, spills {found['spill_store_bytes']}/"
+                f"{found['spill_load_bytes']} bytes a thread, static shared "
+                f"{found['shared_bytes']} bytes"
+            )
         told = ", ".join(_argument(argument) for argument in launch.arguments)
         lines.append(f"  arguments: {told or 'none'}")
     sources = _generated(step.launches)
     if not step.launches:
-        lines.append("no launches: this step runs no kernel")
+        lines.append("no launches: this step runs no CUDA kernel")
     elif not sources:
         lines.append("no generated source: --source ID shows the files of its kernels")
+    if step.launches:
+        lines.append("PTX and machine code: --saved FILE --ptx ID, --saved FILE --sass ID")
     for header in sources:
         lines.extend(_titled(header))
     return "\n".join(lines)
+
+
+def _resources(launch: KernelLaunch) -> dict[str, int] | None:
+    """Return what a kernel that was saved takes; None where the compiler did not tell."""
+    built = launch.spec.built
+    found = built.cubin.resources if built else None
+    return found._asdict() if found else None
 
 
 def _generated(launches: tuple[KernelLaunch, ...]) -> list[Header]:
@@ -194,16 +226,16 @@ def _generated(launches: tuple[KernelLaunch, ...]) -> list[Header]:
 
 
 def _micro(micro: Micro) -> str:
-    """Return an op; a source from 0 on is an input, a negative one the op of that number."""
-    sources = ", ".join(map(str, micro.sources))
+    """Return an op; a source from 0 on is an input, ~k the result of op k."""
+    sources = ", ".join(f"input {s}" if s >= 0 else f"op {~s}" for s in micro.sources)
     return f"{micro.op.name}({sources}) -> {_extents(micro.dims)} {micro.dtype.name}"
 
 
 def _operand(operand: Operand) -> str:
     strides = ", ".join(map(str, operand.strides))
     return (
-        f"value {operand.value}+{operand.offset} {_extents(operand.dims)} {operand.dtype.name} "
-        f"strides ({strides})"
+        f"{_extents(operand.dims)} {operand.dtype.name}, strides ({strides}), value "
+        f"{operand.value}{f' from element {operand.offset}' if operand.offset else ''}"
     )
 
 
@@ -211,8 +243,9 @@ def _extents(dims: tuple[int, ...]) -> str:
     return "x".join(map(str, dims)) or "()"
 
 
-def _argument(argument: Argument) -> str:
+def _argument(argument: Argument, *, is_whole: bool = False) -> str:
+    """Return an argument of a kernel; the bytes of a struct only where `is_whole`."""
     value = argument.value
     if isinstance(value, bytes):
-        return f"packed {len(value)} bytes {value.hex()}"
+        return f"packed {len(value)} bytes{f' {value.hex()}' if is_whole else ''}"
     return "status" if argument.kind == "status" else f"{argument.kind} {value}"

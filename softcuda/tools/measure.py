@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from softcuda.backends import REFERENCE, backends
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import SoftCudaError
 from softcuda.executor.executable import Executable
 from softcuda.graph.node import Node
@@ -150,7 +150,7 @@ class Meter:
     def _workload(self, cell: Cell) -> Workload:
         seed = (self._seed, zlib.crc32(f"{cell.op} {cell.dtype}".encode()), cell.size)
         source = Source(np.random.default_rng(seed))
-        return typical(cell.op, cell.size, DTYPES[cell.dtype], source)
+        return typical(cell.op, cell.size, REAL_DTYPES[cell.dtype], source)
 
     def _refusal(self, backend_id: str, workload: Workload) -> str:
         graph = trace([workload.node(Node)]).graph

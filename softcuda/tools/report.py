@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +12,13 @@ from softcuda.profile.place import place_file
 from softcuda.profile.resolve import read
 from softcuda.tools.display import thresholds_table
 from softcuda.tools.init_existing import registered_devices
+from softcuda.tools.init_options import op_words
 from softcuda.tools.init_output import Output
 from softcuda.tools.report_curves import figures
 from softcuda.tools.report_html import page
+from softcuda.tools.report_markdown import finding
 from softcuda.tools.report_png import picture
+from softcuda.tools.report_sheet import sheet
 from softcuda.tools.samples import measured_path, read_samples
 
 __all__ = ["report"]
@@ -30,9 +32,11 @@ def report(argv: Sequence[str]) -> int:
 
     Raises:
         ConfigError: the profile or its samples cannot be read, or a file cannot be written.
+        ArgumentError: --ops names something else.
         SystemExit: argparse has said what is wrong, or shown the help.
     """
     given = _parser().parse_args(argv)
+    ops = op_words(given.ops)
     output = Output()
     profile = read(given.file, registered_devices())
     ledger, owner = read_samples(measured_path(given.file))
@@ -44,15 +48,27 @@ def report(argv: Sequence[str]) -> int:
             f"the samples are of the machine {', '.join(owner[:1]) or 'nobody named'}, and "
             f"{given.file} is of {made_for or 'none'}; measure anew with soft_init",
         )
-    found = figures(ledger, profile, tuple((given.ops or "").replace(",", " ").split()))
+    found = figures(ledger, profile, ops)
     if profile.thresholds:
         output.say(thresholds_table(profile.thresholds))
-    stem = Path(given.output) / Path(os.path.basename(given.file)).stem
+    folder, name = Path(given.output), Path(given.file).stem
+    stem = str(folder / name)
+    title = f"softcuda on {profile.device.name or profile.device.cpu}"
     place_file(f"{stem}.html", page(profile, found).encode(), force=True)
     output.say(f"wrote {stem}.html: {len(found)} figures with their tables")
-    drawn = picture(f"softcuda on {profile.device.name or profile.device.cpu}", found)
+    place_file(f"{stem}.svg", sheet(title, found).encode(), force=True)
+    output.say(f"wrote {stem}.svg")
+    if given.markdown is not None:
+        text = finding(profile, ledger, found, name)
+        written = str(folder / f"{given.markdown or name}.md")
+        place_file(written, text.encode(), force=True)
+        output.say(f"wrote {written}: the finding")
+    drawn = picture(title, found)
     if drawn is None:
-        output.say("no picture: matplotlib is missing; pip install 'softcuda[plots]' brings it")
+        output.say(
+            "no picture: matplotlib is missing; pip install 'softcuda[plots]' brings it, "
+            "in a checkout '.[plots]'"
+        )
     else:
         place_file(f"{stem}.png", drawn, force=True)
         output.say(f"wrote {stem}.png")
@@ -63,10 +79,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="soft_init report",
         description="Draw time against size of every operation, from the samples beside a "
-        "profile: a page that needs nothing else, and a picture.",
+        "profile: a page that needs nothing else, and a picture as SVG and, with matplotlib, PNG.",
     )
     add = parser.add_argument
     add("file", metavar="FILE", nargs="?", default=CONFIG_NAME, help="default: ./CONFIG.soft")
     add("--output", metavar="FOLDER", default=".", help="where to write; default: here")
     add("--ops", metavar="OP,...", help="draw these ops only; default: all")
+    add(
+        "--markdown",
+        metavar="NAME",
+        nargs="?",
+        const="",
+        help="write the finding as a page of Markdown, too, NAME.md; default: named as FILE",
+    )
     return parser

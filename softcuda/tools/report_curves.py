@@ -10,9 +10,10 @@ from softcuda.profile.model import Crossing, Profile
 from softcuda.tools.cells import BY_IMPORTANCE, Ledger, State
 from softcuda.tools.spread import quantile_of
 
-__all__ = ["HOST_NAME", "Curve", "Figure", "PlotPoint", "figures"]
+__all__ = ["HOST_NAME", "Curve", "Figure", "PlotPoint", "figures", "important"]
 
 HOST_NAME: Final = "CUDA, data on the host"
+_PANELS: Final = 6
 
 
 class PlotPoint(NamedTuple):
@@ -79,6 +80,15 @@ def figures(ledger: Ledger, profile: Profile, ops: Sequence[str] = ()) -> list[F
             host, resident = (line.host, line.resident) if line else (None, None)
             found.append(Figure(op, dtype, curves, host, resident))
     return found
+
+
+def important(found: Sequence[Figure]) -> list[Figure]:
+    """Return the figures of a picture: of the first six ops one each, f32 where it was measured."""
+    first: dict[str, Figure] = {}
+    for figure in found:
+        if figure.op not in first or figure.dtype == "f32":
+            first[figure.op] = figure
+    return list(first.values())[:_PANELS]
 
 
 def _curves(ledger: Ledger, op: str, dtype: str) -> Iterable[Curve]:

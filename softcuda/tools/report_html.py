@@ -9,29 +9,14 @@ from typing import Final
 
 from softcuda.profile.model import Profile
 from softcuda.tools.display import crossing_text
+from softcuda.tools.report_colours import curve_classes, drawing_rules
 from softcuda.tools.report_curves import HOST_NAME, Figure
 from softcuda.tools.report_svg import svg_of
 from softcuda.tools.spread import OUTLIER_RULE
 
 __all__ = ["page"]
 
-# Colours that differ in lightness too; for light and for dark grounds.
-_COLOURS: Final = (
-    ("#1f5fae", "#7fb2f5"),
-    ("#2c8a57", "#74d3a0"),
-    ("#7a4ea3", "#c6a1ee"),
-    ("#b3261e", "#ff8a80"),
-    ("#b36b00", "#ffc061"),
-    ("#8a3b6b", "#f29bcb"),
-    ("#5f6b00", "#d3de6b"),
-    ("#006f7a", "#6fd9e3"),
-    ("#6d4c41", "#d7b5a6"),
-)
-_HOST_COLOURS: Final = ("#555555", "#bdbdbd")
-
 _STYLE: Final = """\
-:root { color-scheme: light dark; --ground: #ffffff; --text: #1c1c1c; --soft: #5a5a5a;
-  --line: #dcdcdc; }
 body { background: var(--ground); color: var(--text); margin: 2rem auto; max-width: 72rem;
   padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
@@ -47,30 +32,20 @@ figure { margin: 0; } figcaption { font-weight: 600; }
 .keys span { margin-right: 1rem; white-space: nowrap; }
 .keys svg { width: 1.8rem; height: .8rem; vertical-align: middle; margin-right: .3rem; }
 svg { width: 100%; height: auto; }
-.grid { stroke: var(--line); fill: none; } .tick { fill: var(--soft); font-size: 11px; }
-.mark { fill: var(--text); font-size: 11px; }
-.curve { fill: none; stroke-width: 2; } .curve.cpu { stroke-dasharray: 6 3; }
-.curve.copied { stroke-dasharray: 2 3; }
-.cross { fill: none; stroke-width: 1.3; stroke: var(--text); }
-.cross.host { stroke-dasharray: 2 3; }
-.band { opacity: .14; fill: var(--text); }
 a { color: inherit; } details { font-size: .9rem; }
 """
-_DARK: Final = "--ground: #161616; --text: #ececec; --soft: #a8a8a8; --line: #3a3a3a;"
 
 
 def page(profile: Profile, found: Sequence[Figure]) -> str:
     """Return the page; the same profile and figures give the same page."""
-    names = sorted({curve.name for figure in found for curve in figure.curves} - {HOST_NAME})
-    classes = {name: f"s{place % len(_COLOURS)}" for place, name in enumerate(names)}
-    classes[HOST_NAME] = "sh"
+    classes = curve_classes(found)
     device = profile.device
     title = f"softcuda on {device.name or device.cpu or 'this machine'}"
     parts = [
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{html.escape(title)}</title>",
-        f"<style>\n{_STYLE}{_colour_rules()}</style>\n</head>\n<body>",
+        f"<style>\n{drawing_rules()}{_STYLE}</style>\n</head>\n<body>",
         f"<h1>{html.escape(title)}</h1>",
         *_head(profile),
         *_summary(found),
@@ -78,21 +53,6 @@ def page(profile: Profile, found: Sequence[Figure]) -> str:
         "</body>\n</html>\n",
     ]
     return "\n".join(parts)
-
-
-def _colour_rules() -> str:
-    pairs = {f"s{place}": pair for place, pair in enumerate(_COLOURS)}
-    pairs["sh"] = _HOST_COLOURS
-    light = "".join(f"--{css}: {pair[0]};" for css, pair in pairs.items())
-    dark = "".join(f"--{css}: {pair[1]};" for css, pair in pairs.items())
-    rules = "".join(
-        f".curve.{css} {{ stroke: var(--{css}); }} circle.{css} {{ fill: var(--{css}); }}\n"
-        for css in pairs
-    )
-    return (
-        f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {_DARK} {dark} }} }}"
-        f"\n{rules}"
-    )
 
 
 def _head(profile: Profile) -> Iterator[str]:

@@ -6,11 +6,10 @@ import io
 from collections.abc import Sequence
 from typing import Final
 
-from softcuda.tools.report_curves import HOST_NAME, Figure
+from softcuda.tools.report_curves import HOST_NAME, Figure, important
 
 __all__ = ["picture"]
 
-_PANELS: Final = 6
 _COLUMNS: Final = 3
 
 
@@ -26,7 +25,7 @@ def picture(title: str, found: Sequence[Figure]) -> bytes | None:
         from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
     except ImportError:
         return None
-    chosen = _panels(found)
+    chosen = important(found)
     rows = max(1, -(-len(chosen) // _COLUMNS))
     canvas = Canvas(figsize=(5.2 * _COLUMNS, 3.9 * rows), layout="constrained")
     FigureCanvasAgg(canvas)
@@ -57,11 +56,3 @@ def picture(title: str, found: Sequence[Figure]) -> bytes | None:
     file = io.BytesIO()
     canvas.savefig(file, format="png", dpi=110, metadata={"Software": None})
     return file.getvalue()
-
-
-def _panels(found: Sequence[Figure]) -> list[Figure]:
-    first: dict[str, Figure] = {}
-    for figure in found:
-        if figure.op not in first or figure.dtype == "f32":
-            first[figure.op] = figure
-    return list(first.values())[:_PANELS]

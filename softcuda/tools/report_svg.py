@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from softcuda.profile.model import Crossing
 from softcuda.tools.report_curves import HOST_NAME, Curve, Figure
 
-__all__ = ["size_text", "svg_of", "time_text"]
+__all__ = ["HEIGHT", "WIDTH", "size_text", "svg_of", "time_text"]
 
-_WIDTH, _HEIGHT = 640, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 30, 40
+WIDTH, HEIGHT = 640, 340
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 30, 40
 _MOST_TICKS: Final = 9
 _SIZES: Final = ("", "Ki", "Mi", "Gi", "Ti")
 _MARGIN: Final = 1.3  # room above and below the curves
@@ -72,12 +72,12 @@ def svg_of(figure: Figure, classes: Mapping[str, str]) -> str:
     points = [point for curve in figure.curves for point in curve.points]
     sizes = [point.size for point in points]
     low, high = min(p.low_us for p in points), max(p.high_us for p in points)
-    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
     widest = max(*sizes, 2 * min(sizes))
     x = _Axis(math.log(min(sizes)), math.log(widest), _LEFT, right)
     y = _Axis(math.log(low / _MARGIN), math.log(high * _MARGIN), bottom, _TOP)
     parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="time against size of {html.escape(figure.title)}">'
     ]
     parts += _x_ticks(x, min(sizes), widest)
@@ -92,7 +92,7 @@ def svg_of(figure: Figure, classes: Mapping[str, str]) -> str:
 def _x_ticks(x: _Axis, low: int, high: int) -> Iterator[str]:
     powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
     step = max(1, math.ceil(len(powers) / _MOST_TICKS))
-    bottom = _HEIGHT - _BOTTOM
+    bottom = HEIGHT - _BOTTOM
     for power in powers[::step]:
         at = x.at(1 << power)
         yield f'<path class="grid" d="M{at:.1f} {_TOP}V{bottom}"/>'
@@ -100,8 +100,8 @@ def _x_ticks(x: _Axis, low: int, high: int) -> Iterator[str]:
             f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{bottom + 16}">'
             f"{size_text(1 << power)}</text>"
         )
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    yield f'<text class="tick" text-anchor="middle" x="{middle}" y="{_HEIGHT - 6}">size</text>'
+    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    yield f'<text class="tick" text-anchor="middle" x="{middle}" y="{HEIGHT - 6}">size</text>'
 
 
 def _y_ticks(y: _Axis, low: float, high: float) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _y_ticks(y: _Axis, low: float, high: float) -> Iterator[str]:
             if not low <= value <= high:
                 continue
             at = y.at(value)
-            yield f'<path class="grid" d="M{_LEFT} {at:.1f}H{_WIDTH - _RIGHT}"/>'
+            yield f'<path class="grid" d="M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"/>'
             yield (
                 f'<text class="tick" text-anchor="end" x="{_LEFT - 6}" y="{at + 4:.1f}">'
                 f"{time_text(value)}</text>"
@@ -126,8 +126,8 @@ def _crossing_marks(figure: Figure, x: _Axis, sizes: tuple[int, int]) -> Iterato
             continue
         at = x.at(min(max(crossing.size, sizes[0]), sizes[1]))
         yield _band(crossing, x, sizes, word)
-        yield f'<path class="cross {word}" d="M{at:.1f} {_TOP}V{_HEIGHT - _BOTTOM}"/>'
-        side = "end" if at > _WIDTH / 2 else "start"
+        yield f'<path class="cross {word}" d="M{at:.1f} {_TOP}V{HEIGHT - _BOTTOM}"/>'
+        side = "end" if at > WIDTH / 2 else "start"
         shift = -4 if side == "end" else 4
         yield (
             f'<text class="mark" text-anchor="{side}" x="{at + shift:.1f}" y="{12 + 13 * row}">'
@@ -140,7 +140,7 @@ def _band(crossing: Crossing, x: _Axis, sizes: tuple[int, int], word: str) -> st
     error = crossing.uncertainty or 0
     low = x.at(min(max(crossing.size - error, sizes[0]), sizes[1]))
     high = x.at(min(max(crossing.size + error, sizes[0]), sizes[1]))
-    height = _HEIGHT - _BOTTOM - _TOP
+    height = HEIGHT - _BOTTOM - _TOP
     return (
         f'<rect class="band {word}" x="{low:.1f}" y="{_TOP}" width="{high - low:.1f}" '
         f'height="{height}"><title>{word}: {crossing.size} ± {error}</title></rect>'

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
-__all__ = ["OUTLIER", "OUTLIER_RULE", "kept_times", "quantile_of"]
+__all__ = ["OUTLIER", "OUTLIER_RULE", "kept_times", "quantile_of", "short_text"]
 
 OUTLIER: Final = 2.0
 OUTLIER_RULE: Final = (
@@ -31,5 +29,26 @@ def kept_times(samples: Sequence[float]) -> list[float]:
 
 
 def quantile_of(samples: Sequence[float], share: float) -> float:
-    """Return a quantile of the times that are no outliers; there is at least one."""
-    return float(np.quantile(kept_times(samples), share))
+    """Return a quantile of the times that are no outliers; there is at least one.
+
+    Between two times it is on the line between them.
+
+    Example:
+        >>> quantile_of([4.0, 2.0], 0.25), quantile_of([4.0, 2.0, 3.0], 0.5)
+        (2.5, 3.0)
+    """
+    times = kept_times(samples)
+    place = share * (len(times) - 1)
+    before = int(place)
+    after = min(before + 1, len(times) - 1)
+    return float(times[before] + (place - before) * (times[after] - times[before]))
+
+
+def short_text(value: float) -> str:
+    """Return a time or a rate with three digits, from 100 on as a whole number.
+
+    Example:
+        >>> short_text(0.123456), short_text(99.94), short_text(12345.6)
+        ('0.123', '99.9', '12346')
+    """
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -27,6 +27,7 @@ _MEDIAN: Final = 0.5
 _LEAST: Final = 0.0  # the quantile that counts where something else may run
 _MOST_REPEATS: Final = 2
 _RESERVED: Final = 0.25  # of the time, at most, is kept back for what is doubted
+_DOUBTED_FIRST: Final = 0.15  # of the time, at most, goes into that before sizes are refined
 
 
 class CellBench(Protocol):
@@ -51,12 +52,14 @@ class Moment(NamedTuple):
         done: cells that are behind.
         total: cells in all.
         left_s: seconds left, at most.
+        again: the cell was measured before, and is doubted.
     """
 
     cell: Cell
     done: int
     total: int
     left_s: float
+    again: bool = False
 
 
 def sweep(
@@ -113,9 +116,9 @@ class _Sweep:
             self._review(scope)
             self._take_back(scope)
         self._measure_all(self._prepared(_first_sizes(self.scopes)))
-        self._measure_doubted()
+        self._measure_doubted(self.clock() + _DOUBTED_FIRST * (self.deadline_s - self.begin))
         self._measure_all(refinements(self.scopes, self.ledger, self.passed))
-        while self._measure_doubted():
+        while self._measure_doubted(self.deadline_s):
             pass
 
     def _prepared(self, cells: Iterable[tuple[Scope, int]]) -> Iterator[tuple[Scope, int]]:
@@ -148,7 +151,7 @@ class _Sweep:
             self._review(scope)
             self._take_back(scope)
 
-    def _measure_doubted(self) -> bool:
+    def _measure_doubted(self, deadline_s: float) -> bool:
         """Measure again what is doubted now; return whether there was something."""
         waiting = list(self.doubts)
         asked = 0
@@ -156,7 +159,7 @@ class _Sweep:
             scope = self.doubts.get(cell)
             if scope is None:
                 continue  # another's new median explains it
-            if self.clock() + self._doubt_cost_s(scope, cell) > self.deadline_s:
+            if self.clock() + self._doubt_cost_s(scope, cell) > min(deadline_s, self.deadline_s):
                 continue
             asked += 1
             self.repeats[cell] += 1
@@ -180,7 +183,7 @@ class _Sweep:
         self, scope: Scope, cell: Cell, names: Sequence[str], allowance_s: float, quantile: float
     ) -> None:
         """Measure a cell once more; each backend keeps the smaller time."""
-        self._say(cell, len(self.passed))
+        self._say(cell, len(self.passed), again=True)
         kept = dict(self.ledger.at(cell.op, cell.dtype))[cell.size]
         for name, outcome in self.bench.measure(cell, names, allowance_s, quantile).items():
             first = kept.get(name)
@@ -213,12 +216,12 @@ class _Sweep:
         cost = cell_cost_s(scope, cell.size, _measured_at(cell, self.ledger), self.ledger)
         return cost + min(_DOUBT_CELLS * cost, _DOUBT_S)
 
-    def _say(self, cell: Cell, done: int) -> None:
+    def _say(self, cell: Cell, done: int, *, again: bool = False) -> None:
         now = self.clock()
         pace = (now - self.begin) / self.measured if self.measured else _ALLOWANCE_S
         total = max(self.total, done + 1)  # sizes between powers of two are not counted ahead
         left = min((total - done - 1) * pace, self.deadline_s - now)
-        self.report(Moment(cell, done, total, max(left, 0.0)))
+        self.report(Moment(cell, done, total, max(left, 0.0), again))
 
 
 def _measured_at(cell: Cell, ledger: Ledger) -> list[str]:

@@ -10,7 +10,7 @@ from softcuda.profile.model import Crossing, Threshold
 from softcuda.tools.cells import Ledger, Outcome, Scope, State
 from softcuda.tools.spread import quantile_of
 
-__all__ = ["Race", "races", "thresholds"]
+__all__ = ["Race", "crossing_of", "races", "thresholds"]
 
 _LOWER, _MIDDLE, _UPPER = 0.25, 0.5, 0.75
 
@@ -70,14 +70,14 @@ def thresholds(ledger: Ledger, scopes: Sequence[Scope]) -> list[Threshold]:
     """Return both crossings of every op and dtype that was measured on both devices."""
     found = []
     for scope in scopes:
-        host = _crossing(races(ledger, scope.op, scope.dtype, on_host=True))
-        resident = _crossing(races(ledger, scope.op, scope.dtype, on_host=False))
+        host = crossing_of(races(ledger, scope.op, scope.dtype, on_host=True))
+        resident = crossing_of(races(ledger, scope.op, scope.dtype, on_host=False))
         if host is not None or resident is not None:
             found.append(Threshold(scope.op, scope.dtype, host, resident))
     return found
 
 
-def _crossing(found: Sequence[Race]) -> Crossing | None:
+def crossing_of(found: Sequence[Race]) -> Crossing | None:
     """Return the size from which the GPU is faster at every measured size.
 
     Its uncertainty is how far it moves when one device is at its lower and the other at its upper

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
-from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64
+from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64, real_dtype
 
 __all__ = ["EPSILON", "EXACT", "SMALLEST", "STEPS", "difference", "tolerance"]
 
@@ -20,10 +20,10 @@ SMALLEST = {f16: 2.0**-24, bf16: 2.0**-133, f32: 2.0**-149, f64: 2.0**-1074}
 
 # Ops whose result is one correctly rounded operation on the operands, or none.
 EXACT_NAMES = """
-    neg abs sign square relu conj floor ceil round sqrt reciprocal copy cast add sub mul div
-    floor_divide remainder minimum maximum where clip min max concat stack pad tril triu
-    take gather full eye isnan isinf isfinite logical_not eq ne lt le gt ge logical_and
-    logical_or logical_xor any all argmin argmax one_hot outer
+    neg abs sign square relu conj real imag floor ceil round sqrt reciprocal copy cast
+    add sub mul div floor_divide remainder minimum maximum where clip min max concat stack pad
+    tril triu take gather full eye isnan isinf isfinite logical_not eq ne lt le gt ge
+    logical_and logical_or logical_xor any all argmin argmax one_hot outer
 """
 EXACT = frozenset(EXACT_NAMES.split())
 # Steps of rounding in the compute dtype, for what is neither exact nor a sum.
@@ -43,6 +43,7 @@ STEPS = {
     "linspace": 4.0,
     "arange": 2.0,
 }
+_COMPLEX: Final = 4.0  # a product rounds each part three times, and both parts err
 
 
 def tolerance(dtype: DType, k_extent: int = 1, op: str = "add") -> float:
@@ -55,10 +56,13 @@ def tolerance(dtype: DType, k_extent: int = 1, op: str = "add") -> float:
 
     Returns:
         Half a unit of the result's dtype for its one rounding, and what the arithmetic may lose
-        in the compute dtype; 0 for integers and bools.
+        in the compute dtype; 0 for integers and bools. For complex numbers 4 times that of their
+        parts, relative to absolute values.
     """
-    if not dtype.is_float:
+    if not dtype.is_inexact:
         return 0.0
+    if dtype.is_complex:
+        return _COMPLEX * tolerance(real_dtype(dtype), k_extent, op)
     rounding = EPSILON[dtype] * (0.5 + 2.0**-10)
     unit = EPSILON[compute_dtype(dtype)]
     if op in EXACT:
@@ -92,17 +96,18 @@ def difference(
         return f"{op}: shape {actual.shape} for {expected.shape}"
     if not actual.size:
         return ""
-    if not dtype.is_float:
+    if not dtype.is_inexact:
         return _worst(actual, expected, np.not_equal(actual, expected), op)
-    have = actual.astype(np.float64)
+    part, wide = real_dtype(dtype), np.complex128 if dtype.is_complex else np.float64
+    have = actual.astype(wide)
     with np.errstate(all="ignore"):
-        rounded = expected.astype(dtype.numpy).astype(np.float64)
+        rounded = expected.astype(dtype.numpy).astype(wide)
         magnitude = np.maximum(np.abs(expected), np.abs(scale))
-        bound = tolerance(dtype, k_extent, op) * magnitude + SMALLEST[dtype]
+        bound = tolerance(dtype, k_extent, op) * magnitude + SMALLEST[part]
         near = np.abs(have - expected) <= bound
         # At the edge of the range a rounding error decides between the greatest value and inf.
         finfo: Any = ml_dtypes.finfo
-        largest = float(finfo(dtype.numpy).max)
+        largest = float(finfo(part.numpy).max)
         edge = np.isinf(have) & (np.sign(have) == np.sign(expected))
         near |= edge & (np.abs(expected) + bound >= largest)
         near |= (have == rounded) | (np.isnan(have) & np.isnan(expected))
@@ -113,8 +118,9 @@ def _worst(actual: Array, expected: Array, bad: Array, op: str) -> str:
     """Return the count, the worst element, its coordinate and both values; "" if none is bad."""
     if not bad.any():
         return ""
+    wide = np.result_type(actual, expected) if actual.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
-        error = np.abs(np.subtract(actual, expected, dtype=np.float64))
+        error = np.abs(np.subtract(actual, expected, dtype=wide))
     error = np.where(bad, np.where(np.isnan(error), np.inf, error), -1.0)
     place = np.unravel_index(int(np.argmax(error)), bad.shape)
     where = tuple(int(i) for i in place)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.errors import ArgumentError, DTypeError
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
@@ -73,19 +73,19 @@ def shape_variants(op: str, dtype: DType, source: Source) -> dict[str, Workload]
 
 
 def accepted_dtypes(op: str, source: Source) -> tuple[DType, ...]:
-    """Return the row dtypes that an op takes, in the order of softcuda.dtype.DTYPES.
+    """Return the row dtypes that an op takes, in the order of softcuda.dtype.REAL_DTYPES.
 
     Raises:
         ArgumentError: the op has no workload.
     """
-    made_of = _MADE_OF.get(op, tuple(DTYPES))
+    made_of = _MADE_OF.get(op, tuple(REAL_DTYPES))
     found = []
     for name in made_of:
         try:
-            typical(op, 1, DTYPES[name], source).node(Node)
+            typical(op, 1, REAL_DTYPES[name], source).node(Node)
         except DTypeError:
             continue
-        found.append(DTYPES[name])
+        found.append(REAL_DTYPES[name])
     return tuple(found)
 
 

@@ -137,8 +137,8 @@ def _domains(*domains: str) -> ElementwiseRecipe:
 
 
 _ANYWHERE: Final = (
-    "neg abs sign square relu conj floor ceil round sin cos tan atan tanh asinh sigmoid gelu "
-    "silu mish softplus softsign erf isnan isinf isfinite logical_not copy"
+    "neg abs sign square relu conj real imag floor ceil round sin cos tan atan tanh asinh "
+    "sigmoid gelu silu mish softplus softsign erf isnan isinf isfinite logical_not copy"
 )
 _PAIRWISE: Final = (
     "add sub mul minimum maximum atan2 eq ne lt le gt ge logical_and logical_or logical_xor"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_driver import FakeDriver
 from fake_sessions import fake_sessions
 
-from benchmarks import launch_process, run
+from benchmarks import launch_process, placement, run
 from benchmarks.cases import Bench
 from benchmarks.gpu_machine import gpu_rates, gpu_run
 from benchmarks.gpu_timing import (
@@ -23,11 +24,13 @@ from benchmarks.gpu_timing import (
     gpu_of,
     torch_peer,
 )
-from benchmarks.gpu_work import random_array
-from benchmarks.machine import Peers, Rates
+from benchmarks.gpu_work import PROFILE, random_array
+from benchmarks.large_profile import large_profile
+from benchmarks.machine import Machine, Peers, Rates
 from benchmarks.timing import Contestant, Schedule, timings
-from softcuda.errors import ArgumentError
+from softcuda.errors import ArgumentError, ConfigError
 from softcuda.executor import devices
+from softcuda.profile.writer import render
 
 
 @pytest.fixture
@@ -104,6 +107,22 @@ def test_a_measured_process_keeps_its_bytecode(monkeypatch: pytest.MonkeyPatch) 
 def test_a_cpu_bench_has_no_device() -> None:
     with pytest.raises(ArgumentError, match="GPU suite"):
         gpu_of(Bench(None, Rates(1.0, {}), Peers(None)))  # type: ignore[arg-type]
+
+
+def test_graphs_are_placed_by_a_measured_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "CONFIGS", tmp_path)
+    machine = Machine("Example GPU", "example-gpu", 4, 4, {}, "2026-03-18", "Linux")
+    bench = Bench(machine, Rates(1.0, {}), Peers(None))
+    with pytest.raises(ConfigError, match=r"example-gpu\.soft: the file cannot be read"):
+        placement.measured_profile(bench)
+    path = tmp_path / "example-gpu.soft"
+    path.write_bytes(Path(PROFILE).read_bytes())
+    with pytest.raises(ConfigError, match=r"write it with soft_init --force --output"):
+        placement.measured_profile(bench)
+    path.write_text(render(large_profile("cuda")) + "[transfer]\nh2d = 8.1 us + 9.5 GB/s\n")
+    assert placement.measured_profile(bench).costs
 
 
 def test_random_arrays_are_in_their_range() -> None:

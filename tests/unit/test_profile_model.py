@@ -12,7 +12,7 @@ import random
 import pytest
 from profile_text import HEAD, WHOLE, profile_of
 
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.graph.op import OPS, Kind
 from softcuda.profile.model import DeviceFacts, Profile, Row
 from softcuda.profile.resolve import default_profile
@@ -44,7 +44,7 @@ def test_lookup_is_a_scan() -> None:
     rng.shuffle(rows)
     profile = Profile("p", {"soft_version": "0.1.0"}, DeviceFacts(), tuple(rows))
     edges = {row.low + step for row in rows for step in (-1, 0, 1)} | {0, 10**18}
-    for op, dtype, size in itertools.product(("matmul", "relu", "sum", "add"), DTYPES, edges):
+    for op, dtype, size in itertools.product(("matmul", "relu", "sum", "add"), REAL_DTYPES, edges):
         assert profile.lookup(op, dtype, max(size, 0)) is scan(profile, op, dtype, max(size, 0))
 
 
@@ -150,7 +150,7 @@ def test_default_has_a_row_for_every_op_that_works() -> None:
     assert profile.device.type == "cpu"
     assert "device_hash" not in profile.meta
     assert {row.op for row in profile.rows} == set(work_ops())
-    for op, dtype in itertools.product(work_ops(), DTYPES):
+    for op, dtype in itertools.product(work_ops(), REAL_DTYPES):
         for size in (0, 1, 16383, 16384, 10**12):
             row = profile.lookup(op, dtype, size)
             assert row is not None

@@ -22,9 +22,9 @@ from softcuda.tools.choose import (
     NOT_MEASURED,
     Point,
     choose_rows,
-    profile_rows,
     winners,
 )
+from softcuda.tools.profile_rows import profile_rows
 
 FACTS = DeviceFacts()
 

@@ -107,3 +107,13 @@ def test_without_a_device_the_gpu_cannot_be_asked_for(
     assert main([*FEW, "--budget", "0.1"]) == 0
     assert "the CPU alone is measured: no driver, for a test" in capsys.readouterr().out
     assert sorted(os.listdir()) == ["CONFIG.csv", "CONFIG.soft"]
+
+
+def test_the_finding_of_a_gpu(fake: FakeDriver, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(FEW) == 0
+    assert main(["report", "--markdown", "threshold"]) == 0
+    text = Path("threshold.md").read_text(encoding="utf-8")
+    for op in ("add", "neg"):
+        assert f"\n| {op} | " in text
+    assert "f32, data on the host" in text and "| h2d, pinned | " in text
+    assert "(CONFIG.svg)" in text and Path("CONFIG.svg").is_file()

@@ -10,7 +10,7 @@ import pytest
 from softcuda.profile.model import Row
 from softcuda.profile.resolve import default_profile
 from softcuda.tools.cells import Cell, Ledger, Outcome, State, scopes_of
-from softcuda.tools.choose import profile_rows
+from softcuda.tools.profile_rows import profile_rows
 from softcuda.tools.sweep import sweep
 
 SCOPES = scopes_of({"matmul": ("f32",)})

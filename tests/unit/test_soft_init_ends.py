@@ -13,6 +13,7 @@ import pytest
 
 import softcuda
 from softcuda.profile.resolve import read
+from softcuda.tools.init_output import Output
 from softcuda.tools.init_stop import stoppable
 from softcuda.tools.soft_init import main
 
@@ -144,3 +145,23 @@ def test_a_place_that_takes_no_file_is_noticed_first(
         assert main(["--output", "/proc/CONFIG.soft"]) == 1
         assert "cannot be written" in capsys.readouterr().err
     assert not os.listdir()
+
+
+def test_sizes_without_time_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--ops", "add", "--dtypes", "f32", "--max-size", "64", "--budget", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "7 of 7 sizes were not reached in time" in printed
+    assert main([*FEW, "--force"]) == 0
+    assert "not reached" not in capsys.readouterr().out
+
+
+def test_long_facts_go_on_below_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().fact("note", "word " * 40)
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("note         word word") and len(first) <= 100
+    assert others and all(line.startswith(" " * 13 + "word") for line in others)
+
+
+def test_a_report_of_an_unknown_op_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--ops", "matmul,subtract"]) == 2
+    assert "'subtract' is unknown (its token here is 'sub')" in capsys.readouterr().err

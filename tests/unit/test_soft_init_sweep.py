@@ -12,9 +12,9 @@ from softcuda.graph.op import OPS
 from softcuda.profile.resolve import default_profile
 from softcuda.profile.vocabulary import work_ops
 from softcuda.tools.cells import BY_IMPORTANCE, Cell, Ledger, Outcome, State, scopes_of
-from softcuda.tools.choose import profile_rows
 from softcuda.tools.display import medians_table, progress
 from softcuda.tools.estimates import LONGEST_CALL_S, candidates
+from softcuda.tools.profile_rows import profile_rows
 from softcuda.tools.sweep import Moment, sweep
 
 
@@ -211,6 +211,24 @@ def test_progress_says_what_is_left() -> None:
     assert all(0 <= m.left_s <= 60 for m in heard)
 
 
+def test_doubts_leave_time_for_other_sizes() -> None:
+    """Where every second median is disturbed, measuring again takes a share of the time alone."""
+    machine = Machine({"a": lambda size: 1e-6 + (len(machine.asked) % 2) * 5e-3})
+    heard: list[tuple[float, bool]] = []
+    budget_s = 20.0
+    sweep(
+        scopes_of(EVERYTHING),
+        machine,
+        budget_s,
+        lambda moment: heard.append((machine.now, moment.again)),
+        clock=machine.clock,
+    )
+    begin = next(place for place, (_, again) in enumerate(heard) if again)
+    end = next(place for place in range(begin, len(heard)) if not heard[place][1])
+    assert 0.05 * budget_s < heard[end][0] - heard[begin][0] < 0.2 * budget_s
+    assert sum(not again for _, again in heard[end:]) > 100
+
+
 class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
@@ -227,6 +245,13 @@ def test_progress_as_lines_where_there_is_no_terminal() -> None:
         report(MOMENT)
         report(MOMENT)
     assert stream.getvalue() == "measured 3 of 10, 1:15 left, now matmul[f32] 64\n"
+
+
+def test_progress_tells_what_is_measured_again() -> None:
+    stream = io.StringIO()
+    with progress(stream, quiet=False) as report:
+        report(MOMENT._replace(again=True))
+    assert stream.getvalue() == "measured 3 of 10, 1:15 left, again matmul[f32] 64\n"
 
 
 def test_progress_as_a_bar_on_a_terminal() -> None:

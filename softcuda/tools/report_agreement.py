@@ -1,0 +1,98 @@
+"""Measured crossings beside those that the model predicts, and how far they agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from softcuda.profile.model import Crossing, Profile
+from softcuda.tools.display import crossing_text
+from softcuda.tools.report_curves import Figure
+from softcuda.tools.report_model import Constants, predicted
+
+__all__ = ["Compared", "Pair", "agreement_rows", "beside_model"]
+
+
+class Pair(NamedTuple):
+    """A crossing as it was measured, and as the model has it."""
+
+    measured: Crossing | None
+    model: Crossing | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times larger the measured one is; None where one of them is not there."""
+        if not (self.measured and self.model and self.measured.found and self.model.found):
+            return None
+        return max(self.measured.size, 1) / max(self.model.size, 1)
+
+    def texts(self) -> tuple[str, str]:
+        """Return both as cells of a table, the ratio in brackets."""
+        said = crossing_text(self.model._replace(uncertainty=None)) if self.model else ""
+        ratio = "" if self.ratio is None else f" ({self.ratio:.2g})"
+        return crossing_text(self.measured), f"{said}{ratio}"
+
+
+class Compared(NamedTuple):
+    """Both crossings of an op and a dtype."""
+
+    op: str
+    dtype: str
+    host: Pair
+    resident: Pair
+
+
+def beside_model(
+    profile: Profile,
+    constants: Mapping[str, dict[str, Constants]],
+    found: Sequence[Figure],
+) -> list[Compared]:
+    """Return the crossings of all figures that have one, beside the model's.
+
+    Args:
+        profile: whose [transfer] counts.
+        constants: dtype -> device type -> the model's constants.
+        found: the figures.
+    """
+    rows = []
+    for figure in found:
+        if figure.host is None and figure.resident is None:
+            continue
+        sizes = sorted({point.size for curve in figure.curves for point in curve.points})
+        host, resident = predicted(profile, constants[figure.dtype], figure.op, figure.dtype, sizes)
+        pairs = Pair(figure.host, host), Pair(figure.resident, resident)
+        rows.append(Compared(figure.op, figure.dtype, *pairs))
+    return rows
+
+
+def agreement_rows(rows: Sequence[Compared]) -> Iterator[str]:
+    """Yield how far measured and predicted crossings agree, as a table of Markdown."""
+    if not rows:
+        return
+    yield "| crossings | both found | one alone | ratio, geometric mean | within 2 | within 4 |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    for dtype in dict.fromkeys(row.dtype for row in rows):
+        of_dtype = [row for row in rows if row.dtype == dtype]
+        for word, pairs in (
+            ("data on the host", [row.host for row in of_dtype]),
+            ("data resident", [row.resident for row in of_dtype]),
+        ):
+            yield f"| {dtype}, {word} | {' | '.join(_cells(pairs))} |"
+    yield ""
+
+
+def _cells(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    ratios = [pair.ratio for pair in pairs if pair.ratio is not None]
+    one = sum(
+        pair.measured is not None
+        and pair.model is not None
+        and pair.measured.found != pair.model.found
+        for pair in pairs
+    )
+    if not ratios:
+        return ("0", str(one), "-", "-", "-")
+    logs = [math.log2(ratio) for ratio in ratios]
+    within = [sum(abs(each) <= power for each in logs) / len(logs) for power in (1, 2)]
+    mean = 2 ** (sum(logs) / len(logs))
+    return (str(len(ratios)), str(one), f"{mean:.2g}", *(f"{share:.0%}" for share in within))
