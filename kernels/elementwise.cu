@@ -3,6 +3,7 @@
 //   out[i] = Chain(in0[i], in1[i], ...)       Chain is generated: chain.cuh, over ops.cuh
 //
 //   elementwise_dense     operands Dense, Single or Kept: vectors of WIDTH, no division
+//   elementwise_in_place  the same, where a Dense operand may be `out` or a Kept one
 //   elementwise_strided   any operands, RANK fused axes; the dense ones and the results by vectors
 //                         of WIDTH, Row ones too, Level by one value a vector, Strided by lanes
 //   dtypes: all, mixed at will; every architecture
@@ -12,7 +13,8 @@
 // Shared memory: none.
 // Limits: any count and any alignment: where an address is not a multiple of its vector, lanes
 // are moved one by one, the same for all threads. Where WRAPS, the innermost axis has at least
-// WIDTH elements. `status` may be null; see `report` of report.cuh. `out` overlaps no operand.
+// WIDTH elements. `status` may be null; see `report` of report.cuh. But for elementwise_in_place
+// `out` overlaps no operand.
 #include "chain.cuh"
 #include "operands.cuh"
 #include "strided.cuh"
@@ -93,6 +95,18 @@ template <typename CHAIN, i32 WIDTH, i32 UNROLL, i32 THREADS, typename... OPERAN
 __global__ void __launch_bounds__(THREADS)
     elementwise_dense(typename CHAIN::Result* __restrict__ out, i64 count, i64* __restrict__ status,
                       typename OPERANDS::pointer __restrict__... in) {
+    static_assert(sizeof...(OPERANDS) == CHAIN::COUNT, "one layout an operand of the chain");
+    static_assert((... && !has_strides<OPERANDS>), "operands are Dense, Single or Kept");
+    using Loop = DenseLoop<CHAIN, THREADS, count_to<CHAIN::COUNT>, OPERANDS...>;
+    Loop::template run<WIDTH, UNROLL>(out, count, status, in...);
+}
+
+// A thread reads its elements before it writes them, and nobody else reads them for use. Without
+// __restrict__ no load is taken from a cache that stores bypass, or moved behind a store.
+template <typename CHAIN, i32 WIDTH, i32 UNROLL, i32 THREADS, typename... OPERANDS>
+__global__ void __launch_bounds__(THREADS)
+    elementwise_in_place(typename CHAIN::Result* out, i64 count, i64* __restrict__ status,
+                         typename OPERANDS::pointer... in) {
     static_assert(sizeof...(OPERANDS) == CHAIN::COUNT, "one layout an operand of the chain");
     static_assert((... && !has_strides<OPERANDS>), "operands are Dense, Single or Kept");
     using Loop = DenseLoop<CHAIN, THREADS, count_to<CHAIN::COUNT>, OPERANDS...>;

@@ -8,11 +8,12 @@
 //                       then takes as it is: labels of one operand alone are summed first
 //
 // f16, bf16 and f32: FMA in f32 over blocks of BLOCK terms, blocks added in f64; f64 in blocks
-// likewise; rounded once. Integers wrap.
+// likewise; rounded once. Complex numbers: so for each part. Integers wrap.
 // Launch: 256 threads a block, a grid-stride loop over the outputs. Shared memory: none.
 // Limits: none on extents or offsets, which are 64-bit.
 // Source: Blanchard, Higham, Mary, A Class of Fast and Accurate Summation Algorithms (2020), for
 // sums in blocks.
+#include "complex.cuh"
 #include "tile.cuh"
 
 constexpr i32 MAX_RANK = 64;
@@ -62,6 +63,7 @@ struct BlockedSum {
         }
         if (++terms == BLOCK) flush();
     }
+    __device__ __forceinline__ void add_term(C a) { add_product(a, C(1)); }
     __device__ __forceinline__ void flush() {
         total += block;
         block = 0;
@@ -81,21 +83,56 @@ struct WrappedSum {
     __device__ __forceinline__ void add_product(T a, T b) {
         total += static_cast<bits_t<T>>(a) * static_cast<bits_t<T>>(b);
     }
+    __device__ __forceinline__ void add_term(T a) { total += static_cast<bits_t<T>>(a); }
     template <typename R>
     __device__ __forceinline__ R rounded() const {
         return static_cast<R>(total);
     }
 };
 
+// A sum of products of complex numbers: two terms a part and product.
 template <typename T>
-using running_t = select_t<is_float<T>, BlockedSum<T>, WrappedSum<T>>;
+struct ComplexSum {
+    using Part = decltype(T::re);
+    BlockedSum<Part> re;
+    BlockedSum<Part> im;
+
+    __device__ __forceinline__ void add_product(T a, T b) {
+        re.add_product(a.re, b.re);
+        re.add_product(-a.im, b.im);
+        im.add_product(a.re, b.im);
+        im.add_product(a.im, b.re);
+    }
+    __device__ __forceinline__ void add_term(T a) {
+        re.add_term(a.re);
+        im.add_term(a.im);
+    }
+    template <typename R>
+    __device__ __forceinline__ R rounded() {
+        return {re.template rounded<Part>(), im.template rounded<Part>()};
+    }
+};
+
+template <typename T>
+using running_t = select_t<is_complex<T>, ComplexSum<T>,
+                           select_t<is_float<T>, BlockedSum<T>, WrappedSum<T>>>;
+
+// An element as it is multiplied.
+template <typename T, typename S>
+__device__ __forceinline__ compute_t<T> factor_of(S value) {
+    if constexpr (is_complex<T>) {
+        return as_complex<T>(value);
+    } else {
+        return as_factor<T>(value);
+    }
+}
 
 template <typename A, typename B, typename T>
 __global__ void __launch_bounds__(256)
     naive_contraction(T* __restrict__ out, const A* __restrict__ a, const B* __restrict__ b,
                       i64 count, i64 terms, const __grid_constant__ LoopAxes<2> outputs,
                       const __grid_constant__ LoopAxes<2> summed) {
-    static_assert(is_float<T> || is_integer<T>, "bools are not multiplied");
+    static_assert(!is_same<T, bool>, "bools are not multiplied");
     const i64 inner = summed.count > 0 ? summed.extents[0] : 1;
     const i64 step_a = summed.strides[0][0], step_b = summed.strides[1][0];
     for (i64 at = grid_thread(); at < count; at += grid_threads()) {
@@ -109,8 +146,8 @@ __global__ void __launch_bounds__(256)
             i64 offsets[2] = {first[0], first[1]};
             move_to(offsets, summed, run, 1);
             for (i64 k = 0; k < inner; ++k) {
-                sum.add_product(as_factor<T>(a[offsets[0] + k * step_a]),
-                                as_factor<T>(b[offsets[1] + k * step_b]));
+                sum.add_product(factor_of<T>(a[offsets[0] + k * step_a]),
+                                factor_of<T>(b[offsets[1] + k * step_b]));
             }
         }
 
@@ -124,7 +161,7 @@ __global__ void __launch_bounds__(256)
     private_sum(compute_t<T>* __restrict__ out, const A* __restrict__ a, i64 count, i64 terms,
                 const __grid_constant__ LoopAxes<1> outputs,
                 const __grid_constant__ LoopAxes<1> summed) {
-    static_assert(is_float<T> || is_integer<T>, "bools are not multiplied");
+    static_assert(!is_same<T, bool>, "bools are not multiplied");
     const i64 inner = summed.count > 0 ? summed.extents[0] : 1;
     const i64 step = summed.strides[0][0];
     for (i64 at = grid_thread(); at < count; at += grid_threads()) {
@@ -138,7 +175,7 @@ __global__ void __launch_bounds__(256)
             i64 offsets[1] = {first[0]};
             move_to(offsets, summed, run, 1);
             for (i64 p = 0; p < inner; ++p) {
-                sum.add_product(as_factor<T>(a[offsets[0] + p * step]), compute_t<T>(1));
+                sum.add_term(factor_of<T>(a[offsets[0] + p * step]));
             }
         }
 

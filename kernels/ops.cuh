@@ -3,9 +3,10 @@
 //   template <typename T> struct Op { static T apply(T a, ...); }     T: bool i32 i64 f32 f64
 //
 // The struct of an op of the table is its token in camel case: multiply_add is MultiplyAdd. cast
-// has none: it is `convert` of common.cuh. A chain (chain.cuh, generated) calls them in order:
-// operands converted to the dtype that the op takes, then to its compute dtype (f32 for f16 and
-// bf16), the result rounded to the dtype of its line.
+// has none, it is `convert` of common.cuh; nor have conj and real, which are the value itself. A
+// chain (chain.cuh, generated) calls them in order: operands converted to the dtype that the op
+// takes, then to its compute dtype (f32 for f16 and bf16), the result rounded to the dtype of its
+// line.
 //
 // Meaning: that of NumPy, but for what DESIGN section 6 says: integers wrap and divided by zero
 // give 0, relu(-0) is +0, maximum and minimum order the zeros and propagate NaN. + - * / sqrt and
@@ -90,8 +91,8 @@ struct Copy {
 };
 
 template <typename T>
-struct Conj {
-    static __device__ __forceinline__ T apply(T x) { return x; }
+struct Imag {
+    static __device__ __forceinline__ T apply(T x) { return T(0); }
 };
 
 template <typename T>

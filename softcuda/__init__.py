@@ -4,7 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from softcuda import errors, functions
-from softcuda.dtype import DType, bf16, bool_, f16, f32, f64, i32, i64
+from softcuda.dtype import (
+    DType,
+    bf16,
+    bool_,
+    complex64,
+    complex128,
+    f16,
+    f32,
+    f64,
+    i32,
+    i64,
+)
 from softcuda.errors import SoftCudaWarning
 from softcuda.executor.executable import Executable
 from softcuda.functions import *  # noqa: F403
@@ -18,6 +29,7 @@ from softcuda.version import __version__ as __version__
 if TYPE_CHECKING:
     from softcuda.gradients import *  # noqa: F403
     from softcuda.named import *  # noqa: F403
+    from softcuda.saved import load as load
 
 __all__ = [
     "DType",
@@ -29,6 +41,8 @@ __all__ = [
     "bf16",
     "bool_",
     "compile",
+    "complex64",
+    "complex128",
     "default_generator",
     "errors",
     "explain",
@@ -67,6 +81,7 @@ _GRADIENTS = ["detach", "grad", "no_grad", "value_and_grad"]
 _LATE = {
     **dict.fromkeys(_NAMED, "softcuda.named"),
     **dict.fromkeys(_GRADIENTS, "softcuda.gradients"),
+    "load": "softcuda.saved",
 }
 __all__ += list(_LATE)
 

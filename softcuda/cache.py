@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 from softcuda.executor.runtime import Runtime
@@ -22,6 +23,16 @@ RECOMPILES_HINTED: Final = 8
 R = TypeVar("R", bound=Runtime)
 
 
+class _Entry(Generic[R]):
+    """A runtime, and when it was asked for last."""
+
+    __slots__ = ("runtime", "used")
+
+    def __init__(self, runtime: R, used: int) -> None:
+        self.runtime = runtime
+        self.used = used
+
+
 class CompileCache(Generic[R]):
     """Runtimes by (graph, settings), the least recently used one dropped first.
 
@@ -33,50 +44,53 @@ class CompileCache(Generic[R]):
         self._capacity = capacity
         self._idle_bytes = idle_bytes
         self._lock = threading.RLock()  # a signal handler may evaluate too
-        self._runtimes: OrderedDict[Hashable, R] = OrderedDict()
-        self._skeletons: OrderedDict[int, int] = OrderedDict()
+        self._clock = itertools.count()
+        self._entries: dict[Hashable, _Entry[R]] = {}
+        self._skeletons: OrderedDict[int, set[int]] = OrderedDict()
         renew_in_child(self)
 
     def after_fork(self) -> None:
         """Make the lock anew in a forked child."""
         self._lock = threading.RLock()
 
-    def get(self, graph: Graph, settings: Hashable, make: Callable[[], R]) -> R:
-        """Return the runtime of a structure; `make` compiles it where it is not known."""
-        key = (graph, settings)
+    def get(self, key: Hashable) -> R | None:
+        """Return the runtime of a key: a structure, and what else its compilation depends on."""
+        known = self._entries.get(key)
+        if known is None:
+            return None
+        known.used = next(self._clock)
+        return known.runtime
+
+    def add(self, key: Hashable, graph: Graph, made: R) -> R:
+        """Return the runtime of a key that was not known: `made` of a graph, or another thread's."""
+        entry = _Entry(made, next(self._clock))
         with self._lock:
-            known = self._runtimes.get(key)
-            if known is not None:
-                self._runtimes.move_to_end(key)
-                return known
-        made = make()
-        with self._lock:
-            known = self._runtimes.setdefault(key, made)
-            self._runtimes.move_to_end(key)
-            while len(self._runtimes) > self._capacity:
-                self._runtimes.popitem(last=False)
+            entry = self._entries.setdefault(key, entry)
+            while len(self._entries) > self._capacity:
+                oldest = min(self._entries.items(), key=lambda item: item[1].used)
+                del self._entries[oldest[0]]
         self._hint(graph)
         self.trim()
-        return known
+        return entry.runtime
 
     def trim(self) -> None:
         """Let idle output buffers go, oldest first, until they fit the allowance."""
         with self._lock:
-            runtimes = list(self._runtimes.values())
+            entries = sorted(self._entries.values(), key=lambda entry: -entry.used)
         held = 0
-        for runtime in reversed(runtimes):
-            held += runtime.held_bytes
+        for entry in entries:
+            held += entry.runtime.held_bytes
             if held > self._idle_bytes:
-                runtime.release_idle()
+                entry.runtime.release_idle()
 
     def clear(self) -> None:
         """Forget every runtime."""
         with self._lock:
-            self._runtimes.clear()
+            self._entries.clear()
             self._skeletons.clear()
 
     def __len__(self) -> int:
-        return len(self._runtimes)
+        return len(self._entries)
 
     def _hint(self, graph: Graph) -> None:
         """Warn once when only the numbers of a structure differ from compile to compile."""
@@ -90,13 +104,16 @@ class CompileCache(Generic[R]):
             )
         )
         with self._lock:
-            count = self._skeletons.pop(skeleton, 0) + 1
-            self._skeletons[skeleton] = count
+            seen = self._skeletons.pop(skeleton, set())
+            self._skeletons[skeleton] = seen
             while len(self._skeletons) > self._capacity:
                 self._skeletons.popitem(last=False)
-        if count == RECOMPILES_HINTED:
+            if len(seen) >= RECOMPILES_HINTED or hash(graph) in seen:
+                return  # hinted already, or compiled again for another reason than its numbers
+            seen.add(hash(graph))
+        if len(seen) == RECOMPILES_HINTED:
             warn(
-                f"a graph of {len(graph.lines)} nodes was compiled {count} times and only the "
+                f"a graph of {len(graph.lines)} nodes was compiled {len(seen)} times and only the "
                 "numbers in it differed; numbers are part of a graph's structure: make what "
                 "changes from run to run a softcuda.input, or a rank-0 tensor"
             )

@@ -1,7 +1,8 @@
-"""The dtypes of softcuda: names, storage, kinds, promotion, numbers.
+"""The dtypes of softcuda: names, storage, kinds, promotion.
 
 Promotion of two tensors (DESIGN section 6): equal keeps; a mix of floats gives f64 if either is
-f64, else f32; bool < i32 < i64 give the wider; a bool or integer with a float gives that float.
+f64, else f32; bool < i32 < i64 give the wider; a bool or integer with a float gives that float;
+complex with f64 or complex128 gives complex128, else complex64.
 """
 
 from __future__ import annotations
@@ -13,16 +14,22 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from softcuda.errors import ArgumentTypeError, DTypeError, NumberRangeError
+from softcuda.errors import DTypeError
 
 __all__ = [
+    "BOOL",
+    "COMPLEX",
     "DTYPES",
+    "FLOAT",
+    "INTEGER",
+    "REAL_DTYPES",
     "ComputeType",
     "DType",
     "as_dtype",
     "bf16",
     "bool_",
-    "check_number",
+    "complex64",
+    "complex128",
     "compute_dtype",
     "dtype_of_array",
     "f16",
@@ -30,13 +37,13 @@ __all__ = [
     "f64",
     "i32",
     "i64",
-    "number_dtype",
     "promote",
     "rank_of",
+    "real_dtype",
     "weak_promote",
 ]
 
-BOOL, INTEGER, FLOAT = 0, 1, 2
+BOOL, INTEGER, FLOAT, COMPLEX = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,7 +54,7 @@ class DType:
         name: the short name, the token of profiles and printed tables.
         numpy: the NumPy dtype of the host storage.
         itemsize: bytes an element.
-        kind: 0 bool, 1 integer, 2 floating point.
+        kind: 0 bool, 1 integer, 2 floating point, 3 complex.
     """
 
     name: str
@@ -68,6 +75,16 @@ class DType:
     def is_float(self) -> bool:
         """True for f16, bf16, f32 and f64."""
         return self.kind == FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        """True for complex64 and complex128."""
+        return self.kind == COMPLEX
+
+    @property
+    def is_inexact(self) -> bool:
+        """True for floats and complex numbers: what is rounded, and has gradients."""
+        return self.kind >= FLOAT
 
     @property
     def is_integer(self) -> bool:
@@ -104,8 +121,14 @@ f16: Final = DType("f16", np.dtype(np.float16), 2, FLOAT)
 bf16: Final = DType("bf16", np.dtype(ml_dtypes.bfloat16), 2, FLOAT)
 f32: Final = DType("f32", np.dtype(np.float32), 4, FLOAT)
 f64: Final = DType("f64", np.dtype(np.float64), 8, FLOAT)
+complex64: Final = DType("complex64", np.dtype(np.complex64), 8, COMPLEX)
+complex128: Final = DType("complex128", np.dtype(np.complex128), 16, COMPLEX)
 
-DTYPES: Final[dict[str, DType]] = {d.name: d for d in (bool_, i32, i64, f16, bf16, f32, f64)}
+REAL_DTYPES: Final[dict[str, DType]] = {d.name: d for d in (bool_, i32, i64, f16, bf16, f32, f64)}
+DTYPES: Final[dict[str, DType]] = {
+    **REAL_DTYPES,
+    **{d.name: d for d in (complex64, complex128)},
+}
 
 _BY_NUMPY: Final[dict[Any, DType]] = {d.numpy: d for d in DTYPES.values()}
 _STORED_AS: Final[dict[Any, DType]] = {
@@ -115,15 +138,15 @@ _STORED_AS: Final[dict[Any, DType]] = {
     np.dtype(np.uint16): i32,
     np.dtype(np.uint32): i64,
 }
-_BY_PYTHON: Final[dict[Any, DType]] = {bool: bool_, int: i64, float: f32}
-_RANK: Final[dict[DType, int]] = {
-    d: n for n, d in enumerate((bool_, i32, i64, f16, bf16, f32, f64))
-}
+_BY_PYTHON: Final[dict[Any, DType]] = {bool: bool_, int: i64, float: f32, complex: complex64}
+_RANK: Final[dict[DType, int]] = {d: n for n, d in enumerate(DTYPES.values())}
 
 
 def _promoted(a: DType, b: DType) -> DType:
     if a is b:
         return a
+    if COMPLEX in (a.kind, b.kind):
+        return complex128 if {a, b} & {f64, complex128} else complex64
     if a.kind == FLOAT and b.kind == FLOAT:
         return f64 if f64 in (a, b) else f32
     return a if _RANK[a] > _RANK[b] else b
@@ -138,14 +161,14 @@ def promote(a: DType, b: DType) -> DType:
     """Return the dtype that elements of `a` and `b` meet in.
 
     Example:
-        >>> promote(f16, bf16), promote(i64, f16)
-        (softcuda.f32, softcuda.f16)
+        >>> promote(f16, bf16), promote(i64, f16), promote(complex64, f64)
+        (softcuda.f32, softcuda.f16, softcuda.complex128)
     """
     return _PROMOTE[a, b]
 
 
 def rank_of(dtype: DType) -> int:
-    """Return the place of a dtype in bool < i32 < i64 < f16 < bf16 < f32 < f64."""
+    """Return the place of a dtype in bool < i32 < i64 < f16 < bf16 < f32 < f64 < complex64 < .."""
     return _RANK[dtype]
 
 
@@ -154,33 +177,30 @@ def weak_promote(tensor: DType, number_kind: int) -> DType:
 
     Args:
         tensor: dtype of the tensor.
-        number_kind: 0 bool, 1 integer, 2 floating point.
+        number_kind: 0 bool, 1 integer, 2 floating point, 3 complex.
 
     Returns:
         The tensor's dtype unless the number's kind is higher: then i64 (a bool tensor with an
-        integer) or f32 (a bool or integer tensor with a float).
+        integer), f32 (a bool or integer tensor with a float), complex128 (f64 with a complex
+        number) or complex64 (any other with one).
     """
     if tensor.kind >= number_kind:
         return tensor
+    if number_kind == COMPLEX:
+        return promote(tensor, complex64)
     return i64 if number_kind == INTEGER else f32
 
 
-def number_dtype(value: object) -> DType:
-    """Return the dtype of a new tensor made of a Python or NumPy number.
+def real_dtype(dtype: DType) -> DType:
+    """Return the dtype of the parts of a number: f32 of complex64, f64 of complex128, else its own.
 
-    Raises:
-        ArgumentTypeError: `value` is no number, or complex.
+    Example:
+        >>> real_dtype(complex64), real_dtype(f16)
+        (softcuda.f32, softcuda.f16)
     """
-    if isinstance(value, (bool, np.bool_)):
-        return bool_
-    if isinstance(value, (int, np.integer)):
-        return i64
-    if isinstance(value, (float, np.floating, ml_dtypes.bfloat16)):
-        return f32
-    raise ArgumentTypeError(
-        f"a number was expected, got {value!r} of type {type(value).__name__}; "
-        "allowed are bool, int, float and NumPy's scalars of these kinds"
-    )
+    if dtype.kind != COMPLEX:
+        return dtype
+    return f64 if dtype is complex128 else f32
 
 
 def compute_dtype(dtype: DType) -> DType:
@@ -197,7 +217,7 @@ def dtype_of_array(dtype: np.dtype[Any]) -> DType:
     u8 i8 i16 u16 become i32, u32 becomes i64.
 
     Raises:
-        DTypeError: no dtype holds its values (u64, complex, strings, objects, long double).
+        DTypeError: no dtype holds its values (u64, strings, objects, long double).
     """
     found = _BY_NUMPY.get(dtype) or _STORED_AS.get(dtype)
     if found is None and dtype.isbuiltin and not dtype.isnative:
@@ -207,8 +227,8 @@ def dtype_of_array(dtype: np.dtype[Any]) -> DType:
     if found is None:
         raise DTypeError(
             f"an array of dtype {dtype} cannot be a tensor; allowed are bool, signed integers up "
-            "to 64 bits, unsigned ones up to 32, float16, bfloat16, float32 and float64; "
-            "convert it with .astype first"
+            "to 64 bits, unsigned ones up to 32, float16, bfloat16, float32, float64, complex64 "
+            "and complex128; convert it with .astype first"
         )
     return found
 
@@ -218,7 +238,7 @@ def as_dtype(spec: object) -> DType:
 
     Args:
         spec: a DType, a name such as "f32" or "float32", a NumPy dtype or scalar type, or the
-            Python types bool, int (i64) and float (f32).
+            Python types bool, int (i64), float (f32) and complex (complex64).
 
     Raises:
         DTypeError: `spec` names none of the dtypes.
@@ -242,37 +262,3 @@ def as_dtype(spec: object) -> DType:
             f"{spec!r} names no dtype; allowed are {', '.join(DTYPES)} or the NumPy dtypes of these"
         )
     return found
-
-
-def check_number(value: Any, dtype: DType) -> bool | int | float:
-    """Return a number as the Python value that `dtype` will hold, unrounded.
-
-    Raises:
-        NumberRangeError: the dtype cannot hold it.
-        DTypeError: its kind is above that of the dtype.
-        ArgumentTypeError: it is no number.
-    """
-    kind = number_dtype(value).kind
-    if dtype.kind == FLOAT:
-        try:
-            return float(value)
-        except OverflowError:
-            raise NumberRangeError(
-                f"an integer of {int(value).bit_length()} bits does not fit {dtype.name}; "
-                "allowed are integers below 2^1024; give it as a float, math.inf say"
-            ) from None
-    if kind > dtype.kind:
-        raise DTypeError(
-            f"the number {value!r} cannot be a {dtype.name} without losing its kind; "
-            f"use softcuda.cast, or a dtype of its kind"
-        )
-    if dtype.kind == BOOL:
-        return bool(value)
-    whole = int(value)
-    bits = dtype.itemsize * 8 - 1
-    if not -(1 << bits) <= whole < (1 << bits):
-        raise NumberRangeError(
-            f"the number {whole} does not fit {dtype.name}; allowed are "
-            f"{-(1 << bits)} to {(1 << bits) - 1}; cast the tensor to i64 or to a float"
-        )
-    return whole

@@ -30,6 +30,7 @@ __all__ = [
     "NumberRangeError",
     "NvrtcNotFound",
     "PoolExhausted",
+    "SavedFileError",
     "ShapeError",
     "SoftCudaError",
     "SoftCudaWarning",
@@ -149,7 +150,7 @@ class DeviceLost(DriverError):
 
 
 class ForkedProcessError(SoftCudaError, RuntimeError):
-    """Use of CUDA in a child forked after CUDA was initialised; the start method spawn works."""
+    """CUDA in a child forked after its start, NVRTC in one forked amid a compile; spawn works."""
 
 
 class NvrtcNotFound(BackendError):
@@ -166,6 +167,10 @@ class CacheMiss(SoftCudaError, RuntimeError):
 
 class PoolExhausted(SoftCudaError, MemoryError):
     """A pool that cannot serve a request; says what was asked and what was left."""
+
+
+class SavedFileError(SoftCudaError, ValueError):
+    """A saved executable that cannot be written, read, or run here; names the file and the part."""
 
 
 class SoftCudaWarning(UserWarning):

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from softcuda.errors import ArgumentError
+from softcuda.forks import renew_in_child
 from softcuda.graph.op import OPS
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import whole_number
@@ -84,6 +85,11 @@ class _Default:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._generator: Generator | None = None
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._lock = threading.Lock()
 
     def get(self) -> Generator:
         with self._lock:

@@ -21,7 +21,9 @@ def grad(outputs: Any, wrt: Any, seeds: Any = None) -> Any:
     """Return the gradients of outputs with respect to tensors; nothing is computed yet.
 
     d[i] = sum over outputs k and elements j of seeds[k][j] * d outputs[k][j] / d wrt[i]. The
-    results are ordinary tensors of the graph: they can be compiled, and have gradients.
+    results are ordinary tensors of the graph: they can be compiled, and have gradients. For
+    complex numbers the convention is PyTorch's: of a real output L, d = dL/dx + i dL/dy where
+    wrt = x + iy, the direction in which L grows.
 
     Args:
         outputs: a tensor, or a list or tuple of tensors, of floats.
@@ -45,10 +47,10 @@ def grad(outputs: Any, wrt: Any, seeds: Any = None) -> Any:
     roots, begins = _seeded(outputs, seeds)
     nodes, skeleton = flatten(wrt, "wrt")
     for number, node in enumerate(nodes):
-        if not node.dtype.is_float:
+        if not node.dtype.is_inexact:
             raise DTypeError(
                 f"grad: tensor {number} of wrt, shape {list(node.dims)}, has dtype {node.dtype}; "
-                "gradients exist of floats alone"
+                "gradients exist of floats and complex numbers alone"
             )
     found = gradients(roots, nodes, begins)
     return rebuild(skeleton, found.__getitem__)

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from softcuda.errors import ArgumentError
+from softcuda.nvrtc.source import Built
 from softcuda.nvrtc.unit import CompileUnit, Header, as_arch
 
 __all__ = ["FastDivisor", "KernelSpec", "Rounding", "fast_divisor"]
@@ -52,6 +53,7 @@ class KernelSpec:
         headers: generated text that the file includes by name, such as a fused chain.
         is_deterministic: False for kernels whose name ends in _atomic.
         folder: where the file lies; "" for the packaged kernels.
+        built: the kernel itself, of an executable that was saved; None where it is compiled.
     """
 
     family: str
@@ -69,6 +71,7 @@ class KernelSpec:
     headers: tuple[Header, ...] = ()
     is_deterministic: bool = True
     folder: str = ""
+    built: Built | None = None
 
     def __str__(self) -> str:
         return self.id

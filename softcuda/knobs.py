@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 KNOBS: Final[dict[str, str]] = {
-    "SOFTCUDA_CONFIG": "path of the profile, or 'default' for the shipped DEFAULT.soft",
+    "SOFTCUDA_CONFIG": "path of the profile, or the name of a shipped one: default, nvidia-h200",
     "SOFTCUDA_THREADS": "threads of CPU work; default: the CPUs this process may run on",
     "SOFTCUDA_CACHE_DIR": "folder of compiled kernels; default: in the user's cache folder",
     "SOFTCUDA_JIT": "off: compile no kernel, take them from the cache or fail; default: on",

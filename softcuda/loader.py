@@ -9,6 +9,7 @@ from softcuda.driver.context import Context
 from softcuda.driver.device import driver_version
 from softcuda.driver.module import Function, Module
 from softcuda.errors import CompileError
+from softcuda.forks import renew_in_child
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.cache import KernelCache
 from softcuda.target import arch_of
@@ -51,15 +52,22 @@ class Loader:
         self.cache = KernelCache(driver_version=int(major) * 1000 + int(minor or 0) * 10)
         self._lock = threading.Lock()
         self._functions: dict[KernelSpec, Function] = {}
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child, where the driver refuses every call."""
+        self._lock = threading.Lock()
 
     def prepare(self, specs: Sequence[KernelSpec]) -> None:
         """Compile kernels that are not loaded yet, in parallel."""
-        missing = [spec for spec in specs if spec not in self._functions]
+        missing = [s for s in specs if s.built is None and s not in self._functions]
         if missing:
             compile_all(missing, self.arch, self.cache)
 
     def function(self, spec: KernelSpec) -> Function:
         """Return the function of a kernel, compiled and loaded on first use.
+
+        One that came with an executable from a file is loaded as it is, and never compiled.
 
         Raises:
             CompileError: it does not compile, or its file has more than one entry point.
@@ -71,7 +79,8 @@ class Loader:
         with self._lock:
             known = self._functions.get(spec)
             if known is None:
-                cubin = self.cache.get(spec.unit, self.arch)
+                built = spec.built
+                cubin = built.cubin if built else self.cache.get(spec.unit, self.arch)
                 module = Module(self._context, cubin.image, spec.id)
                 known = self._functions[spec] = module.function(cubin.name)
             return known

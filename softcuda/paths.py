@@ -54,8 +54,9 @@ def user_config_folder() -> str | None:
         return None
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", "softcuda")
-    base = user_home("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    return os.path.join(base, "softcuda")
+    base = user_home("XDG_CONFIG_HOME")
+    # Asked for at every evaluation, and os.path.join takes a microsecond.
+    return os.path.join(base, "softcuda") if base else f"{home}/.config/softcuda"
 
 
 def user_cache_folder() -> str | None:

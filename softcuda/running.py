@@ -1,47 +1,50 @@
-"""Running: compile a graph for keeps, or evaluate nodes through the compile cache."""
+"""Running: compile a graph for keeps, under the profile and for the machine that count here."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-from softcuda.backends import added_devices, registry_changes
-from softcuda.cache import CompileCache
+from softcuda.backends import added_devices
 from softcuda.compiler.compile import compile_graph
+from softcuda.compiler.definition import Definition
+from softcuda.compiler.program import Program
 from softcuda.compiler.settings import Settings
-from softcuda.errors import ArgumentTypeError, FeedError
-from softcuda.executor.arenas import HOST_ARENAS
+from softcuda.errors import ArgumentTypeError
 from softcuda.executor.executable import Executable
-from softcuda.executor.on_demand import compile_kernels, cuda_facts, cuda_target
-from softcuda.executor.runtime import Runtime
+from softcuda.executor.on_demand import (
+    compile_kernels,
+    cuda_facts,
+    cuda_target,
+    nvrtc_architectures,
+)
 from softcuda.executor.structure import flatten
-from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.graph.lines import Graph
 from softcuda.graph.node import Node, amend
-from softcuda.graph.op import OPS, Kind
+from softcuda.graph.op import Kind
 from softcuda.graph.trace import Traced, trace
 from softcuda.profile.model import Profile
 from softcuda.profile.resolve import default_profile, resolve, warn_if_foreign
 from softcuda.target import CPU, Target, named_arch
 
-__all__ = ["Config", "clear_cache", "compile", "evaluate_nodes", "explain", "settings_of"]
+__all__ = [
+    "Config",
+    "compile",
+    "compile_traced",
+    "explain",
+    "freeze",
+    "frozen_ids",
+    "settings_of",
+    "settings_under",
+]
 
 N = TypeVar("N", bound=Node)
 
+# Where the argument names the profile, which SOFTCUDA_CONFIG does not change.
+_INSTEAD: Final = "pass config='default', or target='sm_90a' or another to compile without a device"
+
 Config = str | os.PathLike[str] | Profile | None
-
-_CACHE: Final = CompileCache[Runtime]()
-
-_VARIABLE: Final = OPS["variable"]
-_UNMADE: Final = (OPS["none"], None)  # what made the value of a leaf: nothing
-
-
-class _CacheKey(NamedTuple):
-    """What a cached runtime depends on beside the graph."""
-
-    profile: str
-    registered: int
 
 
 def settings_of(
@@ -63,14 +66,38 @@ def settings_of(
         ArgumentTypeError: a target of another type.
     """
     profile = resolve(config, added_devices())
+    found = settings_under(profile, asked, strict, traced)
+    if config is not None:
+        found = found._replace(instead=_INSTEAD)
+    if asked is None and isinstance(config, Profile) and not _is_cuda(found):
+        warn_if_foreign(profile)
+    return found
+
+
+def settings_under(
+    profile: Profile, asked: str | Profile | Target | None, strict: bool, traced: Traced
+) -> Settings:
+    """Return what a graph is compiled with under a profile that was resolved already.
+
+    Args:
+        profile: from `resolve`, which compared it with the CPU of this machine.
+        asked: the target, as in `compile`.
+        strict: as in `compile`.
+        traced: the graph.
+
+    Raises:
+        ArgumentTypeError: a target of another type.
+    """
     wants_cuda = profile.names_cuda or traced.is_on_device
     target, why_not = _target(profile, asked, wants_cuda, traced.graph)
-    if asked is None:  # it may run here
-        if target.type == profile.device.type == "cuda":
-            warn_if_foreign(profile, cuda_facts)
-        elif isinstance(config, Profile):
-            warn_if_foreign(profile)
-    return Settings(profile, default_profile(), target, strict, why_not)
+    made = Settings(profile, default_profile(), target, strict, why_not)
+    if asked is None and _is_cuda(made):  # it may run here
+        warn_if_foreign(profile, cuda_facts)
+    return made
+
+
+def _is_cuda(settings: Settings) -> bool:
+    return settings.target.type == settings.profile.device.type == "cuda"
 
 
 def _target(
@@ -90,7 +117,7 @@ def _target(
     if isinstance(asked, str):
         here = profile.device.target
         known = here if here.type == "cuda" else Target("cuda", "", 0, 48, 0)
-        return known._replace(arch=named_arch(asked)), ""
+        return known._replace(arch=named_arch(asked, nvrtc_architectures)), ""
     if asked is not None:
         raise ArgumentTypeError(
             f"compile: target is {asked!r} of type {type(asked).__name__}; allowed are 'cpu', the "
@@ -115,6 +142,7 @@ def compile(
     target: str | Profile | Target | None = None,
     updates: Mapping[N, N] | None = None,
     strict: bool = False,
+    recompute: bool = False,
 ) -> Executable:
     """Return an Executable of the graph that `outputs` depend on; nothing is computed yet.
 
@@ -123,8 +151,9 @@ def compile(
 
     Args:
         outputs: a tensor, or a list, tuple or dict of tensors, nested as you like.
-        config: path of a profile, a Profile, or "default" for the shipped DEFAULT.soft; None
-            looks at SOFTCUDA_CONFIG, ./CONFIG.soft, the user's config folder, DEFAULT.soft.
+        config: path of a profile, a Profile, "default" for the shipped DEFAULT.soft, or
+            "nvidia-h200" for the other one that is shipped; None looks at SOFTCUDA_CONFIG,
+            ./CONFIG.soft, the user's config folder, DEFAULT.soft.
         target: the machine to compile for: "cpu", an architecture such as "sm_90a", a profile
             whose [device] section describes it, or None for this one. A graph that is compiled
             for another machine can be printed and not run.
@@ -132,6 +161,9 @@ def compile(
             each run, after the last read.
         strict: a backend that refuses a node, or a missing row, is an error instead of a
             printed stand-in.
+        recompute: cheap elementwise values that are read again much later are computed again
+            there instead of kept, where that makes the arena smaller; values never change, and
+            the printed table says what it saves and costs.
 
     Returns:
         The executable; `run` evaluates it.
@@ -143,11 +175,12 @@ def compile(
         BackendError, BackendRefused, NoDeviceError: no backend can run a node.
     """
     nodes, skeleton = flatten(outputs)
-    if not isinstance(strict, bool):
-        raise ArgumentTypeError(
-            f"compile: strict is {strict!r} of type {type(strict).__name__}; allowed are True and "
-            "False"
-        )
+    for name, option in (("strict", strict), ("recompute", recompute)):
+        if not isinstance(option, bool):
+            raise ArgumentTypeError(
+                f"compile: {name} is {option!r} of type {type(option).__name__}; allowed are True "
+                "and False"
+            )
     if updates is not None and not isinstance(updates, Mapping):
         raise ArgumentTypeError(
             f"compile: updates is of type {type(updates).__name__}; allowed is a mapping "
@@ -162,71 +195,35 @@ def compile(
                 f"{type(new).__name__}; wrap the value with softcuda.tensor"
             )
     traced = trace(nodes, pairs)
-    program = compile_graph(traced.graph, settings_of(config, target, strict, traced))
+    settings = settings_of(config, target, strict, traced)._replace(recompute=recompute)
+    made = compile_traced(traced, skeleton, settings, type(traced.nodes[0]) if nodes else Node)
     if target is not None:
-        compile_kernels(program)
-    _freeze(traced, program.origin, program.choices)
-    made_by = [_UNMADE if node.is_leaf else (node.op, node.backend_id) for node in nodes]
-    return Executable(program, traced.leaves, skeleton, traced.nodes, made_by)
+        compile_kernels(made.program)
+    return made
 
 
-def evaluate_nodes(nodes: Sequence[Node]) -> None:
-    """Give every node its value: compile through the cache, run, settle.
+def compile_traced(
+    traced: Traced, skeleton: Any, settings: Settings, tensor: type[Node]
+) -> Executable:
+    """Return the executable of a graph that was traced, or read from a file.
 
-    The random nodes that they depend on get their values too.
+    Args:
+        traced: the graph; without nodes where it was read.
+        skeleton: the structure of its outputs, with numbers for tensors.
+        settings: what it is compiled with.
+        tensor: the class of the tensors that its runs return.
 
     Raises:
-        FeedError: the graph has an input, which only `compile` and `run(feeds)` can give a value.
+        ShapeError, DTypeError, ArgumentError: the graph or the updates do not fit.
+        BackendError, BackendRefused, NoDeviceError: no backend can run a node.
     """
-    roots = [node for node in {id(node): node for node in nodes}.values() if node.data is None]
-    if not roots:
-        return
-    traced = trace(roots)
-    drawn = [node for node in traced.nodes if _is_drawn(node)]
-    if not drawn:
-        _evaluate(roots, traced)
-        return
-    # A random node is drawn once: it gets its value with what depends on it, and no other thread
-    # draws from its generator meanwhile.
-    with VARIABLE_LOCKS.held([x.data for x in traced.leaves if x.op is _VARIABLE]):
-        settled = any(node.data is not None for node in (*roots, *drawn))
-        if settled:  # by another thread, while this one waited
-            evaluate_nodes(roots)
-            return
-        every = list(dict.fromkeys((*roots, *drawn)))
-        _evaluate(every, traced if len(every) == len(roots) else trace(every))
-
-
-def _is_drawn(node: Node) -> bool:
-    """Return whether evaluating a node draws random numbers."""
-    return node.op.kind is Kind.RANDOM and node.data is None
-
-
-def _evaluate(roots: Sequence[Node], traced: Traced) -> None:
-    """Run what was traced and settle the roots."""
-    settings = settings_of(None, None, False, traced)
-    key = _CacheKey(settings.profile.cache_key, registry_changes())
-    runtime = _CACHE.get(
-        traced.graph,
-        key,
-        lambda: Runtime(compile_graph(traced.graph, settings)),
+    program = compile_graph(traced.graph, settings)
+    freeze(traced.nodes, frozen_ids(traced, program))
+    profiles = (settings.profile, settings.default)
+    definition = Definition(traced.graph, profiles, settings.strict, settings.recompute)
+    return Executable(
+        program, traced.leaves, skeleton, definition, nodes=traced.nodes, tensor=tensor
     )
-    for leaf in traced.leaves:
-        if leaf.data is None:
-            name = f" {leaf.name!r}" if leaf.name is not None else ""
-            raise FeedError(
-                f"evaluate: the graph reads the input{name} {list(leaf.dims)} {leaf.dtype}, which "
-                "has no value; use softcuda.compile(...).run({...}) and feed it"
-            )
-    program = runtime.program
-    arrays = [leaf.data for leaf in traced.leaves]
-    # The cache outlives what it is given: it keeps no array but the state of a generator.
-    transient = {position for position in range(len(arrays)) if position not in program.updated}
-    variables = {position: arrays[position] for position in program.updated}
-    results = runtime.run(arrays, variables, transient)
-    _freeze(traced, program.origin, program.choices)
-    for node, index in zip(roots, program.outputs, strict=True):
-        node.settle(results[index])
 
 
 def explain(tensor: Node, config: Config = None) -> str:
@@ -257,14 +254,25 @@ def explain(tensor: Node, config: Config = None) -> str:
     return f"{about}: {made}; its value is there, nothing runs"
 
 
-def clear_cache() -> None:
-    """Forget the cached executables of `evaluate` and give their memory back."""
-    _CACHE.clear()
-    HOST_ARENAS.trim()
+def frozen_ids(traced: Traced, program: Program) -> list[tuple[int, str]]:
+    """Return the number of each traced node that is computed, and the backend frozen for it."""
+    found = []
+    lines = traced.graph.lines[: len(traced.nodes)]  # those behind were made by the trace itself
+    for number, (line, origin) in enumerate(zip(lines, program.origin, strict=False)):
+        if line.op.kind is not Kind.LEAF:
+            backend_id = "folded" if origin < 0 else program.choices[origin].backend_id
+            found.append((number, backend_id))
+    return found
 
 
-def _freeze(traced: Traced, origin: Sequence[int], choices: Sequence[Any]) -> None:
-    """Write the frozen backend into every node, for `tensor.backend_id` to show."""
-    for node, line in zip(traced.nodes, origin, strict=False):
-        if node.op.kind is not Kind.LEAF and node.data is None:
-            amend(node, "backend_id", "folded" if line < 0 else choices[line].backend_id)
+def freeze(nodes: Sequence[Node], ids: Sequence[tuple[int, str]]) -> None:
+    """Write frozen backends into nodes without a value, for `tensor.backend_id` to show.
+
+    Args:
+        nodes: by number.
+        ids: from `frozen_ids`.
+    """
+    for number, backend_id in ids:
+        node = nodes[number]
+        if node.data is None:
+            amend(node, "backend_id", backend_id)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from softcuda.errors import ArgumentError
+from softcuda.errors import ArgumentError, CompileError
+from softcuda.nvrtc.unit import FIRST_OF_SUFFIX, as_arch
 
-__all__ = ["CPU", "Target", "arch_of", "named_arch"]
+__all__ = ["ARCHITECTURES", "CPU", "Target", "arch_of", "named_arch"]
 
 
 class Target(NamedTuple):
@@ -33,8 +34,10 @@ class Target(NamedTuple):
 
 CPU: Final = Target("cpu")
 
-_ARCH: Final = re.compile(r"sm_(\d{2,3})[af]?")
-_OLDEST: Final = 75
+# Source: CUDA C++ Programming Guide, "Compute Capabilities", and what NVRTC 12.4 to 13.5 compile
+# for.
+ARCHITECTURES: Final = (75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 107, 110, 120, 121)
+
 _OWN_VARIANT: Final = 9  # from this major number on an architecture has features of its own
 
 
@@ -48,20 +51,34 @@ def arch_of(major: int, minor: int) -> str:
     return f"sm_{major}{minor}{'a' if major >= _OWN_VARIANT else ''}"
 
 
-def named_arch(name: str) -> str:
+def named_arch(name: str, compiled: Callable[[], Sequence[int]] = tuple) -> str:
     """Return the name of an architecture once it is one: sm_75 or newer.
 
+    Args:
+        name: such as "sm_90a".
+        compiled: gives the numbers that a compiler knows, 90 for sm_90; called for a name that is
+            none of ARCHITECTURES.
+
     Raises:
-        ArgumentError: it is no architecture, or an older one.
+        ArgumentError: it is no architecture, or an older one, or has a suffix that it lacks.
 
     Example:
         >>> named_arch("sm_90a")
         'sm_90a'
     """
-    match = _ARCH.fullmatch(name)
-    if match is None or int(match[1]) < _OLDEST:
-        raise ArgumentError(
-            f"target {name!r} is no architecture that softcuda supports; allowed are names such as "
-            f"sm_{_OLDEST}, sm_90a, sm_120, from sm_{_OLDEST} on"
-        )
+    try:
+        number = as_arch(name).number
+    except CompileError as error:
+        raise _no_arch(name, str(error).partition(";")[0]) from error
+    if number not in ARCHITECTURES and number not in compiled():
+        raise _no_arch(name, "there is none of this number")
     return name
+
+
+def _no_arch(name: str, why: str) -> ArgumentError:
+    known = ", ".join(f"sm_{number}" for number in ARCHITECTURES)
+    suffixes = " and ".join(f"{s} from sm_{first} on" for s, first in FIRST_OF_SUFFIX.items())
+    return ArgumentError(
+        f"{name!r} is no architecture that softcuda compiles for ({why}); allowed are {known}, and "
+        f"those that NVRTC adds; with the suffix {suffixes}"
+    )

@@ -10,7 +10,7 @@ import numpy as np
 
 from softcuda.backends import cpu_fallback
 from softcuda.backends.steps import Micro, Operand, Step, Unit
-from softcuda.dtype import DTYPES, DType, dtype_of_array
+from softcuda.dtype import REAL_DTYPES, DType, dtype_of_array
 from softcuda.errors import SoftCudaError
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Cast, Dims
@@ -77,7 +77,7 @@ def random_chain(
         sources += [int(rng.choice(choices)) for _ in range(OPS[name].arity - 1)]
         rng.shuffle(sources)
         typed = [inputs[s] if s >= 0 else chain[~s] for s in sources]
-        params: Any = Cast(DTYPES[str(rng.choice(list(DTYPES)))]) if cast else ()
+        params: Any = Cast(REAL_DTYPES[str(rng.choice(list(REAL_DTYPES)))]) if cast else ()
         try:
             micro = micro_of(name, sources, typed, params)
         except SoftCudaError:

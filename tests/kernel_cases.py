@@ -18,7 +18,7 @@ from op_cases import profile_of, variants
 from softcuda.backends import backends
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.settings import Settings
-from softcuda.dtype import DTYPES, DType, f32, f64, i32
+from softcuda.dtype import REAL_DTYPES, DType, f32, f64, i32
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import (
@@ -180,7 +180,7 @@ def _candidates() -> Iterator[dict[str, Workload]]:
         for dtype in accepted_dtypes(op, source):
             made = variants(op, dtype.name)
             yield {f"{op} of {dtype}, {name}": work for name, work in made.items()}
-    for dtype in DTYPES.values():
+    for dtype in REAL_DTYPES.values():
         yield {f"{name} of {dtype}": work for name, work in _larger(dtype, source)}
 
 
@@ -193,11 +193,11 @@ def _larger(dtype: DType, source: Source) -> Iterator[tuple[str, Workload]]:
     for start, step in (("0", "3"), ("0.5", "0.75")):
         yield f"arange {start}", work("arange", Arange(start, step, 1031, dtype))
     yield "linspace", work("linspace", Linspace("0.0", "9.0", 1031, True, dtype))
-    for index in (i32, DTYPES["i64"]):
+    for index in (i32, REAL_DTYPES["i64"]):
         indices = source.indices(9, (33,), index)
         yield f"one_hot {index}", work("one_hot", OneHot(7, dtype), indices)
     few = source.array("small", (6, 5), dtype)
-    for other in (DTYPES["bool"], i32, f32):
+    for other in (REAL_DTYPES["bool"], i32, f32):
         beside = source.array("small", (6, 4), other)
         yield f"concat {other}", work("concat", Concat(1), few, beside)
     for dims, axes in _PERMUTED:

@@ -79,6 +79,8 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "square": lambda x: x * x,
     "relu": lambda x: np.where(x > 0, x, np.where(x == x, np.zeros_like(x), x)),
     "conj": lambda x: x,
+    "real": lambda x: x,
+    "imag": np.zeros_like,
     "copy": lambda x: x,
     "floor": _floats(np.floor),
     "ceil": _floats(np.ceil),

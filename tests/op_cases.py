@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 
 from softcuda.backends import backends
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.executor.executable import Executable
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS, Kind
@@ -15,7 +15,7 @@ from softcuda.graph.trace import trace
 from softcuda.profile.model import DeviceFacts, PoolSettings, Profile, Row
 from softcuda.profile.vocabulary import work_ops
 from softcuda.target import Target
-from softcuda.tools.workloads import shape_variants
+from softcuda.tools.workloads import accepted_dtypes, shape_variants
 from softcuda.tools.workloads_base import Workload
 from softcuda.tools.workloads_inputs import Source
 
@@ -80,4 +80,16 @@ def makers_of(executable: Executable) -> list[str]:
 def variants(op: str, dtype: str) -> dict[str, Workload]:
     """Return the workloads of an op by name, the same in every run."""
     seed = (zlib.crc32(op.encode()), zlib.crc32(dtype.encode()))
-    return shape_variants(op, DTYPES[dtype], Source(np.random.default_rng(seed)))
+    return shape_variants(op, REAL_DTYPES[dtype], Source(np.random.default_rng(seed)))
+
+
+def every_op(dtype: str) -> dict[str, Node]:
+    """Return two workloads of every op, of a dtype where the op takes it, else of the first."""
+    nodes: dict[str, Node] = {}
+    for op in work_ops():
+        taken = accepted_dtypes(op, Source(np.random.default_rng(0)))
+        named = [one for one in taken if one.name == dtype]
+        made = variants(op, (named or taken)[0].name)
+        for name in dict.fromkeys((next(iter(made)), next(reversed(made)))):
+            nodes[f"{op} {name}"] = made[name].node(Node)
+    return nodes

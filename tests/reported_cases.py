@@ -14,7 +14,7 @@ import numpy as np
 from gemm_units import labels_of
 
 import softcuda as sc
-from softcuda.dtype import DTYPES, f64
+from softcuda.dtype import REAL_DTYPES, f64
 from softcuda.graph.op import OPS
 
 Array = np.ndarray[Any, Any]
@@ -101,7 +101,7 @@ def converted_between_gaps(leaf: Leaf) -> Pairs:
 def numbers_of_every_type(leaf: Leaf) -> Pairs:
     """cupy-8485: a number is packed as the kernel's argument is declared, whatever Python has."""
     pairs: Pairs = []
-    for dtype in DTYPES.values():
+    for dtype in REAL_DTYPES.values():
         if dtype.is_bool:
             continue
         values = pattern((5,), 0) + 1.5 if dtype.is_float else np.arange(-2, 3)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softcuda.dtype import DTYPES, DType, f32, i32, i64
+from softcuda.dtype import REAL_DTYPES, DType, f32, i32, i64
 from softcuda.graph.op import OPS
 from softcuda.graph.params import (
     Cast,
@@ -41,7 +41,7 @@ def view_works(dtype: DType, source: Source) -> dict[str, Workload]:
     zero = number_text(dtype, 0)
     made = {
         "maximum": work("maximum", (), x, y),
-        "cast": work("cast", Cast(f32 if dtype is not f32 else DTYPES["f16"]), x),
+        "cast": work("cast", Cast(f32 if dtype is not f32 else REAL_DTYPES["f16"]), x),
         "copy": work("copy", (), x),
         "concat": work("concat", Concat(0), x, y),
         "concat columns": work("concat", Concat(1), x, y),

@@ -1,7 +1,7 @@
 """The gradient rule of contractions: again a contraction.
 
-D[out] = sum A[a] B[b] gives dA[a] = sum g[out] B[b] over the labels that are not in a. A label of
-a alone, which was summed, is repeated; one along which A was stretched is summed.
+D[out] = sum A[a] B[b] gives dA[a] = sum g[out] conj(B[b]) over the labels that are not in a. A
+label of a alone, which was summed, is repeated; one along which A was stretched is summed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from softcuda.autograd.expressions import broadcasted, called, reshaped
+from softcuda.autograd.expressions import broadcasted, called, conjugated, reshaped
 from softcuda.autograd.rule import Rule, Use, each
 from softcuda.graph.node import Node
 from softcuda.graph.params import Contraction
@@ -34,7 +34,7 @@ def _contraction(u: Use) -> Node:
     )
     # A stated dtype is that of D; g has it, and the sum is converted to the operand's once.
     asked = Contraction(params.out, other_labels, found, None, params.compute)
-    made = called("matmul", u.g, other, params=asked)
+    made = called("matmul", u.g, conjugated(other), params=asked)
     extents = dict(zip(found, made.dims, strict=True))
     made = reshaped(made, tuple(extents.get(label, 1) for label in labels))
     return broadcasted(made, x.dims)

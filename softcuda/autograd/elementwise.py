@@ -1,7 +1,8 @@
 """Gradient rules of elementwise ops.
 
-Where nothing else is said, a rule is the textbook derivative times g. Ties of minimum, maximum and
-clip share equally, abs has slope 0 at 0, and where masks its branches.
+Where nothing else is said, a rule is g times the textbook derivative, conjugated where that is
+complex, as in PyTorch. Ties of minimum, maximum and clip share equally, abs has slope 0 at 0, and
+where masks its branches.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from types import MappingProxyType
 from typing import Final
 
 from softcuda.autograd.expressions import (
+    cast_to,
+    conjugated,
     constant_value,
     kept_where,
     made_by,
     number_like,
+    real_of,
     scaled,
     select,
     zero_where,
@@ -29,7 +33,7 @@ _add, _sub, _mul, _div, _neg = map(made_by, ("add", "sub", "mul", "div", "neg"))
 _square, _rsqrt, _abs, _sign = map(made_by, ("square", "rsqrt", "abs", "sign"))
 _exp, _log, _sin, _cos = map(made_by, ("exp", "log", "sin", "cos"))
 _sinh, _cosh, _tanh, _erf = map(made_by, ("sinh", "cosh", "tanh", "erf"))
-_sigmoid, _softplus, _pow, _conj = map(made_by, ("sigmoid", "softplus", "pow", "conj"))
+_sigmoid, _softplus, _pow = map(made_by, ("sigmoid", "softplus", "pow"))
 _floor_divide, _maximum = map(made_by, ("floor_divide", "maximum"))
 _eq, _lt, _gt, _ge, _and = map(made_by, ("eq", "lt", "gt", "ge", "logical_and"))
 
@@ -43,13 +47,13 @@ def _one_less(x: Node) -> Node:
 
 
 def _through(slope: Callable[[Node, Node], Node]) -> Rule:
-    """Return the row of y = f(x) with dx = g * slope(x, y)."""
-    return of(lambda u: _mul(u.g, slope(u.x, u.y)))
+    """Return the row of y = f(x) with dx = g * conj(slope(x, y))."""
+    return of(lambda u: _mul(u.g, conjugated(slope(u.x, u.y))))
 
 
 def _over(slope: Callable[[Node, Node], Node]) -> Rule:
-    """Return the row of y = f(x) with dx = g / slope(x, y)."""
-    return of(lambda u: _div(u.g, slope(u.x, u.y)))
+    """Return the row of y = f(x) with dx = g / conj(slope(x, y))."""
+    return of(lambda u: _div(u.g, conjugated(slope(u.x, u.y))))
 
 
 def _one_less_square(x: Node) -> Node:
@@ -108,19 +112,39 @@ def _pow_base(u: Use) -> Node | None:
     if exponent is None:
         lower = _sub(u.b, number_like(u.b, 1))
         slope = zero_where(_eq(u.b, number_like(u.b, 0)), _mul(u.b, _pow(u.a, lower)))
-        return _mul(u.g, slope)
+        return _mul(u.g, conjugated(slope))
     if exponent == 0:
         return None
     if exponent == 1:
         return u.g
-    power = u.a if exponent == 2 else _pow(u.a, number_like(u.a, exponent - 1))
-    return _mul(u.g, scaled(power, exponent))
+    base = cast_to(u.a, u.node.dtype) if u.node.dtype.is_complex else u.a
+    power = base if exponent == 2 else _pow(base, number_like(base, exponent - 1))
+    return _mul(u.g, conjugated(scaled(power, exponent)))
 
 
 def _pow_exponent(u: Use) -> Node:
-    """Return g * y * ln a; 0 where 0 is raised to a power >= 0."""
-    zero = _and(_eq(u.a, number_like(u.a, 0)), _ge(u.b, number_like(u.b, 0)))
-    return _mul(u.g, zero_where(zero, _mul(u.y, _log(u.a))))
+    """Return g * y * ln a; 0 where 0 is raised to a power of a real part >= 0."""
+    real = real_of(u.b)
+    zero = _and(_eq(u.a, number_like(u.a, 0)), _ge(real, number_like(real, 0)))
+    base = cast_to(u.a, u.node.dtype) if u.node.dtype.is_complex else u.a
+    return _mul(u.g, conjugated(zero_where(zero, _mul(u.y, _log(base)))))
+
+
+def _sign_slope(u: Use) -> Node | None:
+    """Return what turns the angle of a complex x: (g - y Re(conj(y) g)) / |x|, 0 where x is 0."""
+    if not u.x.dtype.is_complex:
+        return None  # flat but for steps
+    along = _mul(u.y, real_of(_mul(conjugated(u.y), u.g)))
+    return zero_where(_eq(u.x, number_like(u.x, 0)), _div(_sub(u.g, along), _abs(u.x)))
+
+
+def _imag(u: Use) -> Node | None:
+    """Return i * g; a real x has no imaginary part to change."""
+    return scaled(cast_to(u.g, u.x.dtype), 1j) if u.x.dtype.is_complex else None
+
+
+def _times_other(u: Use) -> Node:
+    return _mul(u.g, conjugated(u.other))
 
 
 def _squares(u: Use) -> Node:
@@ -129,7 +153,9 @@ def _squares(u: Use) -> Node:
 
 _LINEAR: Final[dict[str, Rule]] = {
     "neg": of(lambda u: _neg(u.g), is_linear=True),
-    "conj": of(lambda u: _conj(u.g), is_linear=True),
+    "conj": of(lambda u: conjugated(u.g), is_linear=True),
+    "real": of(lambda u: cast_to(u.g, u.x.dtype), is_linear=True),
+    "imag": of(_imag, is_linear=True),
     "copy": of(lambda u: u.g, is_linear=True),
     "cast": of(lambda u: u.g, is_linear=True),
     "add": of(lambda u: u.g, lambda u: u.g, is_linear=True),
@@ -141,22 +167,24 @@ _LINEAR: Final[dict[str, Rule]] = {
         is_linear=True,
         masks=True,
     ),
+    # The result tells the sign as the operand does, and is kept anyhow where a product reads it.
     "relu": of(
-        lambda u: kept_where(_gt(u.x, number_like(u.x, 0)), u.g), is_linear=True, masks=True
+        lambda u: kept_where(_gt(u.y, number_like(u.y, 0)), u.g), is_linear=True, masks=True
     ),
     "minimum": of(_least, _least, is_linear=True, masks=True),
     "maximum": of(_largest, _largest, is_linear=True, masks=True),
     "clip": of(_clip_x, _clip_low, _clip_high, is_linear=True, masks=True),
-    **{name: of(flat) for name in ("sign", "floor", "ceil", "round")},
+    "sign": of(_sign_slope),
+    **{name: of(flat) for name in ("floor", "ceil", "round")},
     "floor_divide": of(flat, flat),
 }
 
 _SLOPES: Final[dict[str, Rule]] = {
-    "abs": _through(lambda x, y: _sign(x)),
+    "abs": of(lambda u: _mul(u.g, _sign(u.x))),
     "square": _through(lambda x, y: scaled(x, 2)),
     "sqrt": _over(lambda x, y: scaled(y, 2)),
     "rsqrt": _through(lambda x, y: scaled(_mul(_square(y), y), -0.5)),
-    "reciprocal": of(lambda u: _neg(_mul(u.g, _square(u.y)))),
+    "reciprocal": of(lambda u: _neg(_mul(u.g, conjugated(_square(u.y))))),
     "exp": _through(lambda x, y: y),
     "exp2": _through(lambda x, y: scaled(y, math.log(2))),
     "expm1": _through(lambda x, y: _exp(x)),
@@ -164,7 +192,7 @@ _SLOPES: Final[dict[str, Rule]] = {
     "log2": _over(lambda x, y: scaled(x, math.log(2))),
     "log1p": _over(lambda x, y: _plus(x, 1)),
     "sin": _through(lambda x, y: _cos(x)),
-    "cos": of(lambda u: _neg(_mul(u.g, _sin(u.x)))),
+    "cos": of(lambda u: _neg(_mul(u.g, conjugated(_sin(u.x))))),
     "tan": _through(lambda x, y: _plus(_square(y), 1)),
     "asin": _through(lambda x, y: _rsqrt(_one_less_square(x))),
     "acos": of(lambda u: _neg(_mul(u.g, _rsqrt(_one_less_square(u.x))))),
@@ -185,9 +213,16 @@ _SLOPES: Final[dict[str, Rule]] = {
 }
 
 _PRODUCTS: Final[dict[str, Rule]] = {
-    "mul": of(lambda u: _mul(u.g, u.b), lambda u: _mul(u.g, u.a)),
-    "div": of(lambda u: _div(u.g, u.b), lambda u: _neg(_div(_mul(u.g, u.y), u.b))),
-    "multiply_add": of(lambda u: _mul(u.g, u.b), lambda u: _mul(u.g, u.a), lambda u: u.g),
+    "mul": of(_times_other, _times_other),
+    "div": of(
+        lambda u: _div(u.g, conjugated(u.b)),
+        lambda u: _neg(_div(_mul(u.g, conjugated(u.y)), conjugated(u.b))),
+    ),
+    "multiply_add": of(
+        lambda u: _mul(u.g, conjugated(u.b)),
+        lambda u: _mul(u.g, conjugated(u.a)),
+        lambda u: u.g,
+    ),
     "remainder": of(lambda u: u.g, lambda u: _neg(_mul(u.g, _floor_divide(u.a, u.b)))),
     "pow": of(_pow_base, _pow_exponent),
     "atan2": of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from softcuda.dtype import DType
 from softcuda.graph.node import Node
@@ -26,6 +26,7 @@ __all__ = [
     "broadcasted",
     "called",
     "cast_to",
+    "conjugated",
     "constant_value",
     "fitted",
     "kept_where",
@@ -33,6 +34,7 @@ __all__ = [
     "number_like",
     "padded",
     "permuted",
+    "real_of",
     "reduced",
     "reshaped",
     "scaled",
@@ -43,6 +45,8 @@ __all__ = [
 ]
 
 _MUL: Final = OPS["mul"]
+_CONJ: Final = OPS["conj"]
+_REAL: Final = OPS["real"]
 _WHERE: Final = OPS["where"]
 _SUM: Final = OPS["sum"]
 _CAST: Final = OPS["cast"]
@@ -70,12 +74,23 @@ def called(token: str, *operands: Node, params: Params) -> Node:
     return operands[0].apply(OPS[token], operands, params)
 
 
-def number_like(x: Node, value: float) -> Node:
+def number_like(x: Node, value: complex) -> Node:
     """Return a number of the dtype of x, truncated where that is an integer."""
-    return x.number(float(value) if x.dtype.is_float else int(value), x.dtype)
+    kind: Any = complex if x.dtype.is_complex else float if x.dtype.is_float else int
+    return x.number(kind(value), x.dtype)
 
 
-def scaled(x: Node, factor: float) -> Node:
+def conjugated(x: Node) -> Node:
+    """Return the complex conjugate of x: x itself where it is real."""
+    return x.apply(_CONJ, (x,)) if x.dtype.is_complex else x
+
+
+def real_of(x: Node) -> Node:
+    """Return the real part of x: x itself where it is real."""
+    return x.apply(_REAL, (x,)) if x.dtype.is_complex else x
+
+
+def scaled(x: Node, factor: complex) -> Node:
     """Return x * factor."""
     return x.apply(_MUL, (x, number_like(x, factor)))
 
@@ -95,7 +110,7 @@ def zero_where(condition: Node, x: Node) -> Node:
     return condition.apply(_WHERE, (condition, number_like(x, 0), x))
 
 
-def constant_value(x: Node) -> float | None:
+def constant_value(x: Node) -> Any:
     """Return the value of a number of the graph; None for every other node."""
     return value_of(x.params.value) if x.op is _CONSTANT else None
 
@@ -154,8 +169,11 @@ def zeros(like: Node, dims: Dims, dtype: DType) -> Node:
 def fitted(x: Node, dims: Dims, dtype: DType) -> Node:
     """Return x summed over the axes along which `dims` was broadcast to its extents, in a dtype.
 
-    Of a conversion that an op made of its operand, and of a broadcast, this is the gradient.
+    Of a conversion that an op made of its operand, and of a broadcast, this is the gradient; a
+    real operand that met a complex one gets the real part.
     """
+    if not dtype.is_complex:
+        x = real_of(x)
     if x.dims != dims:
         shift = len(x.dims) - len(dims)
         axes = tuple(

@@ -15,6 +15,7 @@ from softcuda.autograd.expressions import (
     broadcasted,
     called,
     cast_to,
+    conjugated,
     kept_where,
     made_by,
     number_like,
@@ -102,7 +103,8 @@ def _norm(u: Use) -> Node | None:
         return zero_where(zero, _mul(g, _div(x, y)))
     if order < 1:
         zero = _or(zero, _eq(x, number_like(x, 0)))
-    slope = _pow(_div(_abs(x), y), number_like(x, order - 1))
+    ratio = _div(_abs(x), y)
+    slope = _pow(ratio, number_like(ratio, order - 1))
     return zero_where(zero, _mul(g, _mul(_sign(x), slope)))
 
 
@@ -146,7 +148,7 @@ def _prod(u: Use) -> Node:
         levels.append(_mul(*pair))
     down = reshaped(permuted(g, order), (*rest, 1))
     for level, (left, right) in zip(levels[-2::-1], pairs[::-1], strict=True):
-        both = (_mul(down, right), _mul(down, left))
+        both = (_mul(down, conjugated(right)), _mul(down, conjugated(left)))
         merged = called("stack", *both, params=Concat(last + 1))
         down = reshaped(merged, (*rest, 2 * left.dims[last]))
         if down.dims != level.dims:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import cmath
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -58,7 +58,7 @@ class _History:
 
     def _entered(self, node: Node) -> Iterator[Node]:
         inputs = node.inputs  # before flow: settle() sets flow first, then drops the inputs
-        if node.flow is Flow.STOPPED or not node.dtype.is_float:
+        if node.flow is Flow.STOPPED or not node.dtype.is_inexact:
             inputs = ()
         self.inputs[id(node)] = inputs
         return iter(inputs)
@@ -77,11 +77,13 @@ def traced_leaves(outputs: Sequence[N]) -> list[N]:
 def gradients(outputs: Sequence[N], wrt: Sequence[Node], seeds: Sequence[N]) -> list[N | None]:
     """Return the gradients of outputs with respect to nodes, as nodes of the same graph.
 
-    d[i] = sum over outputs k and elements j of seeds_k[j] * d outputs_k[j] / d wrt[i].
+    d[i] = sum over outputs k and elements j of seeds_k[j] * d outputs_k[j] / d wrt[i]. For
+    complex numbers it is the direction of steepest ascent, as in PyTorch: where the sum of
+    Re(conj(seeds_k) * outputs_k) is L and wrt = x + iy, d = dL/dx + i dL/dy.
 
     Args:
-        outputs: float nodes.
-        wrt: float nodes.
+        outputs: float or complex nodes.
+        wrt: float or complex nodes.
         seeds: one for each output, of its extents and dtype.
 
     Returns:
@@ -182,7 +184,7 @@ def _is_scaled(node: Node, inputs: tuple[Node, ...], number: int) -> bool:
     if node.op.name != "mul" and (node.op.name != "div" or number):
         return False
     factor = constant_value(inputs[1 - number])
-    return factor is not None and math.isfinite(factor)
+    return factor is not None and cmath.isfinite(factor)
 
 
 def _guarded(use: Use, gradient: Node) -> Node:

@@ -9,6 +9,10 @@ A backend is a module (or any object) with
 - optionally `EPILOGUES`: the kinds of op behind which it takes elementwise lines into the same
   unit, and `absorbs(line, operands, target)`: which lines those may be (default: `supports`);
 - optionally `KEEPS`: True where its chains also write values inside them (`Unit.kept`);
+- optionally, on CUDA, `KERNELS`: the softcuda.kernelspec.KernelSpec that inspect_kernels lists, and
+  `further_kernels()`: an iterator of those that are compiled only when a graph meets them;
+- optionally `in_place(step)`: the step as it may write over operands that it reads element by
+  element, as they lie; None where it may not;
 - `supports(line, operands, target)`: a Verdict, with the reason when not. `line` is a
   softcuda.graph.lines.Line, `operands` the Lines it reads;
 - `prepare(unit, target)`: a tuple of Steps for a Unit;

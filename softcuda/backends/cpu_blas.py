@@ -1,7 +1,7 @@
 """cpu_blas: contractions on the OpenBLAS that NumPy carries, called through numpy.matmul.
 
-f32 and f64 operands are read where they lie when their strides are those of matrices; others,
-and f16 and bf16, go through bounded tiles of f32 (or f64) scratch.
+f32, f64 and complex operands are read where they lie when their strides are those of matrices;
+others, and f16 and bf16, go through bounded tiles of scratch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from softcuda.backends.host.products import Method, Product
 from softcuda.backends.host.tiling import TileLimits
 from softcuda.backends.steps import Operand, Step, Unit, Verdict
-from softcuda.dtype import DType, f32, f64
+from softcuda.dtype import complex64, complex128, f32, f64
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 from softcuda.graph.params import Contraction
@@ -32,21 +32,21 @@ DEVICE: Final = "cpu"
 FUSES: Final[frozenset[Kind]] = frozenset()
 FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # every step is bound by `bind`
 
-# 1024 x 1024 x 1024: packing is then a tenth of the product, and scratch at most 16 MiB of f32.
+# 1024 x 1024 x 1024: packing is then a tenth of the product, and scratch at most 24 MiB of f32.
 _METHOD: Final = Method(
     multiply=np.matmul,
-    limits=TileLimits(m=1 << 13, n=1 << 13, k=1 << 11, tile=1 << 20),
-    direct=(f32, f64),
+    limits=TileLimits(m=1 << 20, n=1 << 20, k=1 << 11, tile=1 << 20),
+    direct=(f32, f64, complex64, complex128),
     by_columns=False,
 )
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is a contraction of floats."""
+    """Return whether the line is a contraction of floats or complex numbers."""
     if line.op.kind is not Kind.CONTRACTION:
         return Verdict(False, f"cpu_blas computes matmul, not {line.op.name}")
-    if not line.dtype.is_float:
-        return Verdict(False, f"cpu_blas computes f16, bf16, f32 and f64, not {line.dtype}")
+    if not line.dtype.is_inexact:
+        return Verdict(False, f"cpu_blas computes floats and complex numbers, not {line.dtype}")
     return Verdict(True)
 
 
@@ -89,5 +89,5 @@ def _anywhere(operand: Operand) -> Operand:
 
 @lru_cache(maxsize=256)
 def _planned(inputs: tuple[Operand, ...], out: Operand, params: Contraction) -> Product:
-    compute: DType = f64 if out.dtype is f64 else f32
+    compute = out.dtype if out.dtype in _METHOD.direct else f32
     return Product(inputs, out, params, compute, _METHOD)

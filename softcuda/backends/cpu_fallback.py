@@ -20,13 +20,22 @@ from softcuda.backends.host.reductions import REDUCTIONS, bind_reduce
 from softcuda.backends.host.scattering import bind_scatter, scatter_scratch_bytes
 from softcuda.backends.host.tiling import TileLimits
 from softcuda.backends.steps import Operand, Step, Unit, Verdict
-from softcuda.dtype import DType, f64, i64
+from softcuda.dtype import DType, complex128, f64, i64
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line, operand_dtypes
 from softcuda.graph.op import OPS, Kind
 from softcuda.target import Target
 
-__all__ = ["BACKEND_ID", "DEVICE", "FUNCTIONS", "FUSES", "bind", "prepare", "supports"]
+__all__ = [
+    "BACKEND_ID",
+    "DEVICE",
+    "FUNCTIONS",
+    "FUSES",
+    "bind",
+    "in_place",
+    "prepare",
+    "supports",
+]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -39,7 +48,7 @@ FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # every step is boun
 
 
 def _einsum(a: Array, b: Array, out: Array) -> None:
-    np.einsum("bmk,bkn->bmn", a, b, out=out, optimize=False)
+    np.einsum("...mk,...kn->...mn", a, b, out=out, optimize=False)
 
 
 _SCATTERS: Final = ("index_add", "scatter_add")
@@ -81,6 +90,11 @@ def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     )
 
 
+def in_place(step: Step) -> Step | None:
+    """Return the step of an elementwise op itself: its functions may write what they read."""
+    return step if step.kernel in ELEMENTWISE else None
+
+
 def bind(
     step: Step, inputs: Sequence[Array], outputs: Sequence[Array], scratch: Array | None
 ) -> list[Call]:
@@ -108,7 +122,7 @@ def bind(
 
 
 def _product(inputs: Sequence[Operand], out: Operand, params: Any) -> Product:
-    compute: DType = f64 if out.dtype.is_float else i64
+    compute: DType = f64 if out.dtype.is_float else complex128 if out.dtype.is_complex else i64
     return Product(inputs, out, params, compute, _METHOD)
 
 

@@ -21,7 +21,16 @@ from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 from softcuda.target import Target
 
-__all__ = ["BACKEND_ID", "DEVICE", "FUNCTIONS", "FUSES", "bind", "prepare", "supports"]
+__all__ = [
+    "BACKEND_ID",
+    "DEVICE",
+    "FUNCTIONS",
+    "FUSES",
+    "bind",
+    "in_place",
+    "prepare",
+    "supports",
+]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
@@ -35,8 +44,10 @@ FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # bind makes the cal
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the backend computes the line: by its kind of op, whatever the dtypes."""
+    """Return whether the backend computes the line: by its kind of op; no complex reductions."""
     kind = line.op.kind
+    if kind is Kind.REDUCTION and operands and operands[0].dtype.is_complex:
+        return Verdict(False, f"cpu_fused reduces real numbers, not {operands[0].dtype}")
     if kind in FUSES or line.op.name in ROW_OPS:
         return Verdict(True)
     return Verdict(
@@ -69,6 +80,11 @@ def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
             lines=unit.lines,
         ),
     )
+
+
+def in_place(step: Step) -> Step | None:
+    """Return a chain itself: its last call alone writes, each block what that block read."""
+    return step if step.kernel == "chain" else None
 
 
 def bind(

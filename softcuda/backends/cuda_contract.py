@@ -7,10 +7,14 @@ which a printed rule chooses (softcuda/backends/cuda/contract_rule.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from softcuda.backends.cuda.contract import CONTRACT_KERNELS, prepare_contract
+from softcuda.backends.cuda.contract import (
+    CONTRACT_KERNELS,
+    further_contractions,
+    prepare_contract,
+)
 from softcuda.backends.cuda.contraction_limits import chain_verdict, contraction_verdict
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
@@ -25,6 +29,7 @@ __all__ = [
     "FUSES",
     "KERNELS",
     "absorbs",
+    "further_kernels",
     "prepare",
     "supports",
 ]
@@ -34,6 +39,11 @@ DEVICE: Final = "cuda"
 FUSES: Final = frozenset({Kind.CONTRACTION})
 EPILOGUES: Final = frozenset({Kind.CONTRACTION})
 KERNELS: Final[tuple[KernelSpec, ...]] = CONTRACT_KERNELS
+
+
+def further_kernels() -> Iterator[KernelSpec]:
+    """Yield the kernels without a chain that the table lacks, and some that it has."""
+    return further_contractions()
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from softcuda.backends.cuda.elementwise import Variant, chain_spec, prepare_chain
+from softcuda.backends.cuda.complex_parts import real_verdict
+from softcuda.backends.cuda.elementwise import (
+    Variant,
+    chain_spec,
+    in_place_spec,
+    prepare_chain,
+)
 from softcuda.backends.cuda.layouts import Lies, Tile, fitted_tile
 from softcuda.backends.cuda.permute_kinds import TileKind
 from softcuda.backends.cuda.turned import TurnedVariant, turned_spec
 from softcuda.backends.steps import Micro, Step, Unit, Verdict
-from softcuda.dtype import DTYPES, DType, f32
+from softcuda.dtype import REAL_DTYPES, DType, f32
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS, Kind
 from softcuda.kernelspec import KernelSpec
@@ -23,6 +30,7 @@ __all__ = [
     "FUSES",
     "KEEPS",
     "KERNELS",
+    "in_place",
     "prepare",
     "supports",
 ]
@@ -51,7 +59,8 @@ def _turned(rows: int, columns: int, items: int) -> KernelSpec:
 
 # The shortest chain in every variant; those of a graph are generated for it.
 KERNELS: Final[tuple[KernelSpec, ...]] = (
-    *(_copy(dtype) for dtype in DTYPES.values()),
+    *(_copy(dtype) for dtype in REAL_DTYPES.values()),
+    in_place_spec(_copy(f32)),
     _copy(f32, Variant((Lies.SINGLE,), Tile(4, 2))),
     _copy(f32, Variant((Lies.ROW,), Tile(4, 2), 2)),
     _copy(f32, Variant((Lies.LEVEL,), Tile(4, 2), 2)),
@@ -64,9 +73,9 @@ KERNELS: Final[tuple[KernelSpec, ...]] = (
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is elementwise; all dtypes and layouts are taken."""
+    """Return whether the line is elementwise, of real numbers in any layout."""
     if line.op.kind is Kind.ELEMENTWISE:
-        return Verdict(True)
+        return real_verdict(BACKEND_ID, line, operands)
     return Verdict(
         False,
         f"{line.op.name} is a {line.op.kind.value}; cuda_elementwise computes elementwise ops",
@@ -76,3 +85,15 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step that computes the unit."""
     return prepare_chain(BACKEND_ID, unit, target)
+
+
+def in_place(step: Step) -> Step | None:
+    """Return a step of one dense kernel with the variant that may write what it reads."""
+    families = [launch.spec.family for launch in step.launches]
+    if families == ["elementwise_in_place"]:
+        return step
+    if families != ["elementwise_dense"]:
+        return None
+    (launch,) = step.launches
+    meant = replace(launch, spec=in_place_spec(launch.spec))
+    return step._replace(kernel=meant.spec.id, launches=(meant,))

@@ -1,15 +1,21 @@
 """cuda_naive: every op with one thread an output, the reference of the CUDA backends.
 
-Nothing is fused; a kernel does one op and its offsets are 64-bit.
+Nothing is fused; a kernel does one op and its offsets are 64-bit. Some ops of complex numbers are
+refused: see complex_parts.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from softcuda.backends.cuda.naive_contraction import NAIVE_CONTRACTION, prepare_contraction
+from softcuda.backends.cuda.complex_parts import complex_verdict, has_parts, prepared_on_parts
+from softcuda.backends.cuda.naive_contraction import (
+    NAIVE_CONTRACTION,
+    further_naive_contractions,
+    prepare_contraction,
+)
 from softcuda.backends.cuda.naive_creation import CREATION_KERNELS, prepare_creation
 from softcuda.backends.cuda.naive_elementwise import NAIVE_ELEMENTWISE, prepare_elementwise
 from softcuda.backends.cuda.naive_movement import MOVEMENT_KERNELS, prepare_movement
@@ -27,7 +33,16 @@ from softcuda.graph.op import Kind
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["BACKEND_ID", "DEVICE", "EPILOGUES", "FUSES", "KERNELS", "prepare", "supports"]
+__all__ = [
+    "BACKEND_ID",
+    "DEVICE",
+    "EPILOGUES",
+    "FUSES",
+    "KERNELS",
+    "further_kernels",
+    "prepare",
+    "supports",
+]
 
 BACKEND_ID: Final = "cuda_naive"
 DEVICE: Final = "cuda"
@@ -57,10 +72,15 @@ KERNELS: Final[tuple[KernelSpec, ...]] = (
 )
 
 
+def further_kernels() -> Iterator[KernelSpec]:
+    """Yield the kernels without a chain that the table lacks, and some that it has."""
+    return further_naive_contractions()
+
+
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is work at all: leaves and views are not."""
+    """Return whether the line is work at all, and of complex numbers work that it does."""
     if line.op.kind in _PREPARERS:
-        return Verdict(True)
+        return complex_verdict(BACKEND_ID, line, operands)
     return Verdict(False, f"{line.op.name} is a {line.op.kind.value}, which cuda_naive has not")
 
 
@@ -77,4 +97,6 @@ def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
             f"cuda_naive has no {op.kind.value} such as {op.name}; it has "
             f"{', '.join(kind.value for kind in _PREPARERS)}"
         )
+    if has_parts(unit):
+        return prepared_on_parts(unit, target, preparer)
     return preparer(unit, target)

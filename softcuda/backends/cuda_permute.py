@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.elementwise import prepare_chain
 from softcuda.backends.cuda.layouts import ChainInput
 from softcuda.backends.cuda.permute import PERMUTE_KERNELS, Side, copy_launch
@@ -37,7 +38,7 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
     """Return whether the line is a copy or cast, or a concat or stack of few operands."""
     name = line.op.name
     if name in _COPIES:
-        return Verdict(True)
+        return real_verdict(BACKEND_ID, line, operands)
     if name not in _JOINS:
         return Verdict(False, f"cuda_permute computes {', '.join((*_COPIES, *_JOINS))}, not {name}")
     if len(operands) > MAX_JOINED:
@@ -46,7 +47,7 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
             f"{name} of {len(operands)} operands; cuda_permute launches a kernel for each and "
             f"takes at most {MAX_JOINED}",
         )
-    return Verdict(True)
+    return real_verdict(BACKEND_ID, line, operands)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:

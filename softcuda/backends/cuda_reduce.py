@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.reduce import reduce_steps
-from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS
-from softcuda.backends.cuda.rows import ROW_KERNELS, row_steps
+from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS, further_reductions
+from softcuda.backends.cuda.rows import ROW_KERNELS, further_rows, row_steps
 from softcuda.backends.cuda.scan import SCAN_KERNELS, scan_steps
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
@@ -22,6 +23,7 @@ __all__ = [
     "FUSES",
     "KERNELS",
     "absorbs",
+    "further_kernels",
     "prepare",
     "supports",
 ]
@@ -35,10 +37,16 @@ KERNELS: Final[tuple[KernelSpec, ...]] = (*REDUCE_KERNELS, *ROW_KERNELS, *SCAN_K
 _KINDS: Final = frozenset({Kind.REDUCTION, Kind.SCAN, Kind.COMPOSITE})
 
 
+def further_kernels() -> Iterator[KernelSpec]:
+    """Yield the kernels without a chain that the table lacks, and some that it has."""
+    yield from further_reductions()
+    yield from further_rows()
+
+
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is a reduction, a running sum or a composite; all dtypes are."""
+    """Return whether the line is a reduction, running sum or composite of real numbers."""
     if line.op.kind in _KINDS:
-        return Verdict(True)
+        return real_verdict(BACKEND_ID, line, operands)
     return Verdict(
         False,
         f"{line.op.name} is a {line.op.kind.value}; cuda_reduce computes reductions, cumsum, "

@@ -6,11 +6,11 @@ rule chooses (softcuda/backends/cuda/gemm_tiles.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from softcuda.backends.cuda.contraction_limits import chain_verdict, contraction_verdict
-from softcuda.backends.cuda.gemm import GEMM_KERNELS, prepare_gemm
+from softcuda.backends.cuda.gemm import GEMM_KERNELS, further_products, prepare_gemm
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
@@ -24,6 +24,7 @@ __all__ = [
     "FUSES",
     "KERNELS",
     "absorbs",
+    "further_kernels",
     "prepare",
     "supports",
 ]
@@ -33,6 +34,11 @@ DEVICE: Final = "cuda"
 FUSES: Final = frozenset({Kind.CONTRACTION})
 EPILOGUES: Final = frozenset({Kind.CONTRACTION})
 KERNELS: Final[tuple[KernelSpec, ...]] = GEMM_KERNELS
+
+
+def further_kernels() -> Iterator[KernelSpec]:
+    """Yield the kernels without a chain that the table lacks, and some that it has."""
+    return further_products()
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:

@@ -13,6 +13,7 @@ import numpy as np
 from softcuda.backends.contract import check_backend, check_calls
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.errors import BackendError
+from softcuda.forks import renew_in_child
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 from softcuda.target import Target
@@ -93,6 +94,11 @@ class _Registry:
         self.by_id: Mapping[str, Any] = _Backends({})
         self.added: Mapping[str, str] = MappingProxyType({})
         self.changes = 0
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._lock = threading.Lock()
 
     def replace(self, add: Any = None, drop: str | None = None) -> None:
         with self._lock:

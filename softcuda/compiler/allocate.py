@@ -1,32 +1,34 @@
-"""The pass `allocate`: every value gets a place; intermediates share one arena by liveness."""
+"""The pass `allocate`: every value gets a place; intermediates share one arena by liveness.
+
+New values of variables lie in the variables' own buffers where that is safe (updates.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from softcuda.backends.steps import Operand, Step
+from softcuda.backends.steps import Step
 from softcuda.compiler.arena import Lifetime, plan
 from softcuda.compiler.program import ArenaSize, Chosen, Place
+from softcuda.compiler.updates import written_in_place
 from softcuda.graph.lines import Graph
 from softcuda.graph.op import Kind
-from softcuda.graph.shapes import contiguous_strides, numel
+from softcuda.graph.shapes import numel
 
-__all__ = ["MemoryPlan", "allocate", "update_steps"]
+__all__ = ["MemoryPlan", "allocate"]
 
 # Smaller values stay in the arena: a step that works in an output's buffer is bound again when
 # the output gets another one.
 _LENT_FROM: Final = 1 << 20
-
-# Backend and kernel of the steps that end a run.
-_ON_HOST: Final = ("cpu_fallback", "copy")
-_ON_DEVICE: Final = ("transfer", "d2d")
 
 
 class MemoryPlan(NamedTuple):
     """The memory plan of a program.
 
     Attributes:
+        steps: the steps of a run; copies to variables come last.
+        ending: the first step that changes a variable; len(steps) where none does.
         places: the place of each value, by number; scratch of step i is numbered
             ~i (negative), the target of the k-th update len(lines) + k.
         output_lines: lines that own output buffers, each once.
@@ -34,15 +36,18 @@ class MemoryPlan(NamedTuple):
         arenas: for each device type that needs an arena its size.
     """
 
+    steps: tuple[Step, ...]
+    ending: int
     places: dict[int, Place]
     output_lines: tuple[int, ...]
     outputs: tuple[int, ...]
     arenas: dict[str, ArenaSize]
 
 
-def allocate(chosen: Chosen, steps: Sequence[Step]) -> MemoryPlan:
-    """Return where every value lives while the steps run in order."""
+def allocate(chosen: Chosen, computing: Sequence[Step]) -> MemoryPlan:
+    """Return where every value lives while the steps run in order, and how variables change."""
     graph = chosen.graph
+    steps, in_place, ending = written_in_place(chosen, computing)
     output_lines = tuple(dict.fromkeys(graph.outputs))
     places = {
         line: Place("output", k, graph.lines[line].nbytes, chosen.device(line))
@@ -59,6 +64,8 @@ def allocate(chosen: Chosen, steps: Sequence[Step]) -> MemoryPlan:
         line = graph.lines[variable]
         target = Place("variable", line.params.position, line.nbytes, line.params.device)
         places[len(graph.lines) + k] = target
+    for source, k in in_place.items():
+        places[source] = places[len(graph.lines) + k]
     arenas = {}
     spans = _lifetimes(steps, places)
     for device in dict.fromkeys(chosen.devices) or ("cpu",):
@@ -72,7 +79,8 @@ def allocate(chosen: Chosen, steps: Sequence[Step]) -> MemoryPlan:
         if arena.total_bytes:
             arenas[device] = ArenaSize(arena.total_bytes, arena.peak_bytes)
     numbers = {line: k for k, line in enumerate(output_lines)}
-    return MemoryPlan(places, output_lines, tuple(numbers[n] for n in graph.outputs), arenas)
+    outputs = tuple(numbers[n] for n in graph.outputs)
+    return MemoryPlan(steps, ending, places, output_lines, outputs, arenas)
 
 
 def _device(value: int, steps: Sequence[Step], chosen: Chosen) -> str:
@@ -126,15 +134,3 @@ def _lent(
                 lent[value] = index
                 free_before = first
     return lent
-
-
-def update_steps(graph: Graph) -> tuple[Step, ...]:
-    """Return the steps that end a run: each variable takes its new value."""
-    made = []
-    for k, (variable, source) in enumerate(graph.updates):
-        line = graph.lines[source]
-        value = Operand(source, 0, line.dims, contiguous_strides(line.dims), line.dtype)
-        target = value._replace(value=len(graph.lines) + k)
-        on_host = graph.lines[variable].params.device == "cpu"
-        made.append(Step(*(_ON_HOST if on_host else _ON_DEVICE), (value,), (target,)))
-    return tuple(made)

@@ -37,7 +37,10 @@ def _is(text: str | None, value: float) -> bool:
 
 
 def _mul(builder: GraphBuilder, line: Line) -> int | None:
+    """Fold x * 1 to x; a complex x stays, since inf * 0 in one of its parts is NaN."""
     a, b = line.inputs
+    if line.dtype.is_complex:
+        return None
     if _is(_number(builder, b), 1):
         return _same(builder, line, a)
     if _is(_number(builder, a), 1):
@@ -46,8 +49,8 @@ def _mul(builder: GraphBuilder, line: Line) -> int | None:
 
 
 def _by_one(builder: GraphBuilder, line: Line) -> int | None:
-    """Fold x / 1 and x ** 1 to x."""
-    one = _is(_number(builder, line.inputs[1]), 1)
+    """Fold x / 1 and x ** 1 to x; a complex x stays, as in `_mul`."""
+    one = not line.dtype.is_complex and _is(_number(builder, line.inputs[1]), 1)
     return _same(builder, line, line.inputs[0]) if one else None
 
 
@@ -80,6 +83,11 @@ def _again(builder: GraphBuilder, line: Line) -> int | None:
 
 def _unchanged(builder: GraphBuilder, line: Line) -> int | None:
     return _same(builder, line, line.inputs[0])
+
+
+def _conj(builder: GraphBuilder, line: Line) -> int | None:
+    """Fold conj(conj(x)) to x, and conj(x) of a real x."""
+    return _twice(builder, line) if line.dtype.is_complex else _unchanged(builder, line)
 
 
 def _permute(builder: GraphBuilder, line: Line) -> int | None:
@@ -132,7 +140,8 @@ _RULES: Final[dict[str, Rule]] = {
     "sign": _again,
     "cast": _unchanged,
     "copy": _unchanged,
-    "conj": _unchanged,
+    "conj": _conj,
+    "real": _unchanged,
     "permute": _permute,
     "reshape": _reshape,
     "broadcast_to": _unchanged,

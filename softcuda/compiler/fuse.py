@@ -178,12 +178,13 @@ class _Growing:
     def _leads(self, number: int, user: Line, follows: bool) -> bool:
         """Return whether a line is, or follows, an anchor that may take its only user."""
         line = self._lines[number]
-        if number in self._roots or len(set(self._users[number])) != 1 or line.dims != user.dims:
+        leads = follows
+        if line.op.kind is not Kind.ELEMENTWISE:
+            runner = self._known.get(self._choices[number].backend_id)
+            leads = line.op.kind in getattr(runner, "EPILOGUES", ())
+        if not leads or number in self._roots or line.dims != user.dims:
             return False
-        if line.op.kind is Kind.ELEMENTWISE:
-            return follows
-        runner = self._known.get(self._choices[number].backend_id)
-        return line.op.kind in getattr(runner, "EPILOGUES", ())
+        return len(set(self._users[number])) == 1
 
     def _join(self, number: int, group: _Group) -> bool:
         """Put a line into the group of its users; False where it has no place there."""

@@ -28,8 +28,8 @@ class Choice(NamedTuple):
 class Place(NamedTuple):
     """Where a value lives.
 
-    `space` is "leaf", "constant", "output", "variable" (the target of an update), "arena", or
-    "lent" (the buffer of an output that is written later); `at` is the leaf's position, the
+    `space` is "leaf", "constant", "output", "variable" (the buffer that an update writes), "arena",
+    or "lent" (the buffer of an output that is written later); `at` is the leaf's position, the
     constant's or output's number, or the byte offset in the arena. `device` owns it.
     """
 
@@ -84,7 +84,8 @@ class Program(NamedTuple):
         graph: the lines after all rewriting.
         choices: the decision for each line.
         origin: for each traced line its number in `graph`.
-        steps: in execution order; updates of variables come last.
+        steps: in execution order; copies to variables come last.
+        ending: the first step that changes a variable; len(steps) where none does.
         places: where each value lives, by line number; targets of updates are numbered behind
             the lines.
         leaf_lines: the line of each leaf, by position; -1 for a leaf that nothing reads.
@@ -102,6 +103,7 @@ class Program(NamedTuple):
     choices: tuple[Choice, ...]
     origin: tuple[int, ...]
     steps: tuple[Step, ...]
+    ending: int
     places: dict[int, Place]
     leaf_lines: tuple[int, ...]
     output_lines: tuple[int, ...]

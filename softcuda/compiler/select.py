@@ -9,7 +9,7 @@ from softcuda.backends import REFERENCE, Verdict, backends
 from softcuda.compiler.program import Choice
 from softcuda.compiler.settings import Settings
 from softcuda.errors import BackendError, BackendRefused, NoDeviceError
-from softcuda.graph.lines import Graph, Line, row_dtype, row_size
+from softcuda.graph.lines import Graph, LeafLayout, Line, row_dtype, row_size
 from softcuda.graph.op import Kind
 
 __all__ = ["TRANSFER", "Selector", "select"]
@@ -28,6 +28,7 @@ class Selector:
         self._target = settings.target
         self._strict = settings.strict
         self._no_device = settings.no_device
+        self._instead = settings.instead
         self._backends: Mapping[str, Any] = backends()
         self._of_device: dict[str, tuple[str, ...]] = {}
 
@@ -38,7 +39,8 @@ class Selector:
             NoDeviceError: the row names a CUDA backend and there is no CUDA device.
             BackendError: the row's backend is not registered, or gives no verdict; no profile has
                 a row for the op.
-            BackendRefused: `strict`, and the backend refuses or the profile has no row.
+            BackendRefused: the backend refuses, and so does the reference of its device; or
+                `strict`, and the backend refuses or the profile has no row.
         """
         kind = line.op.kind
         if kind is Kind.LEAF:
@@ -71,6 +73,16 @@ class Selector:
                 "without strict=True to let the reference stand in"
             )
         stand_in = REFERENCE[backend.DEVICE]
+        last = self._backends[stand_in].supports(line, operands, self._target)
+        if not last:
+            is_other = stand_in != backend_id
+            other = f"; {stand_in} refuses it too: {last.reason}" if is_other else ""
+            token = f"{line.op.name}[{row_dtype(line, operands)}]"
+            raise BackendRefused(
+                f"{line.op.name}: {reason} names {backend_id}, which refuses {list(line.dims)} "
+                f"{line.dtype}: {verdict.reason}{other}; name a backend of the cpu, as in "
+                f"'{token} | any = {REFERENCE['cpu']}', or .cast to a dtype that it takes"
+            )
         return Choice(
             stand_in, reason, f"{backend_id} refused ({verdict.reason}); {stand_in} stands in"
         )
@@ -132,7 +144,7 @@ class Selector:
         if wants_device and self._target.type != "cuda":
             raise NoDeviceError(
                 f"{line.op.name}: {reason} names {backend_id}, and no CUDA device can be used "
-                f"here: {self._no_device}; run soft_init, or set SOFTCUDA_CONFIG=default"
+                f"here: {self._no_device}; {self._instead}"
             )
         if backend is not None:
             return backend
@@ -154,4 +166,28 @@ def select(graph: Graph, selector: Selector) -> tuple[Choice, ...]:
     """Return the decision for every line of the graph."""
     lines = graph.lines
     choose = selector.choose
-    return tuple([choose(line, [lines[source] for source in line.inputs]) for line in lines])
+    choices = [choose(line, [lines[source] for source in line.inputs]) for line in lines]
+    for number in _advances(graph):
+        operands = [lines[source] for source in lines[number].inputs]
+        if backends()[choices[number].backend_id].DEVICE != "cpu":
+            choices[number] = selector.choose_on(lines[number], operands, "cpu") or choices[number]
+            note = "the state of a generator, which the host keeps"
+            choices[number] = choices[number]._replace(note=note)
+    return tuple(choices)
+
+
+def _advances(graph: Graph) -> list[int]:
+    """Return the lines that advance a generator behind the numbers that were drawn.
+
+    The device would have to be waited for in every run that draws, for 16 bytes.
+    """
+    drawn = {line.inputs[0] for line in graph.lines if line.op.kind is Kind.RANDOM}
+    found = []
+    for variable, source in graph.updates:
+        operands = [graph.lines[number] for number in graph.lines[source].inputs]
+        on_host = all(
+            isinstance(x.params, LeafLayout) and x.params.device == "cpu" for x in operands
+        )
+        if variable in drawn and graph.lines[source].op.name == "add" and on_host:
+            found.append(source)
+    return found

@@ -19,6 +19,8 @@ class Settings(NamedTuple):
         target: the machine to compile for.
         strict: a refusal or a missing row is an error.
         no_device: why no CUDA device can be used, where `target` is a CPU.
+        instead: what to do where a row names a CUDA backend then.
+        recompute: cheap values are computed again where that lowers the arena.
     """
 
     profile: Profile
@@ -26,3 +28,5 @@ class Settings(NamedTuple):
     target: Target
     strict: bool = False
     no_device: str = ""
+    recompute: bool = False
+    instead: str = "run soft_init, or set SOFTCUDA_CONFIG=default"

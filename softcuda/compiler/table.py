@@ -60,10 +60,16 @@ def decision_table(program: Program) -> str:
             f"{counted(views, 'view')}: backend_id view, "
             f"{'it does' if views == 1 else 'they do'} no work"
         )
-    for device, size in (program.arenas or {"cpu": ArenaSize(0, 0)}).items():
+    none = {"cuda" if program.uses_cuda else "cpu": ArenaSize(0, 0)}
+    for device, size in (program.arenas or none).items():
         lines.append(
             f"{device} arena {format_bytes(size.nbytes)}, most alive at once "
             f"{format_bytes(size.peak_bytes)}"
+        )
+    if program.target.type == "cuda" and program.steps and not program.uses_cuda:
+        lines.append(
+            f"nothing of this runs on {program.target}: {program.profile} decides on CPU backends; "
+            "name a profile with CUDA rows, such as config='nvidia-h200'"
         )
     lines.extend(_launch_list(program))
     lines.extend(program.footer)
@@ -71,13 +77,13 @@ def decision_table(program: Program) -> str:
 
 
 def _launch_list(program: Program) -> list[str]:
-    """Return the lines that list the launches of a program: kernel, grid, block, shared memory."""
+    """Return the lines of a program's launches: kernel, grid, block, dynamic shared memory."""
     found = []
     for number, step in enumerate(program.steps):
         for launch in step.launches:
             found.append(
                 f"launch {number}: {launch.spec.id} grid {_dims(launch.grid)} block "
-                f"{_dims(launch.block)} shared {format_bytes(launch.shared_bytes)}"
+                f"{_dims(launch.block)} dynamic shared {format_bytes(launch.shared_bytes)}"
             )
     return found
 
@@ -120,6 +126,8 @@ def _size_and_place(program: Program, value: int) -> tuple[str, str]:
     at = f"arena+{place.at}" if place.space == "arena" else f"{place.space} {place.at}"
     if place.space == "lent":
         at = f"output {place.at}, lent"
+    if place.space == "variable" and value < len(program.graph.lines):
+        at = f"variable {place.at}, in place"
     return format_bytes(place.nbytes), at
 
 

@@ -15,12 +15,13 @@ __all__ = ["modelled_totals"]
 def modelled_totals(graph: Graph, choices: Sequence[Choice], profile: Profile) -> tuple[str, ...]:
     """Return the lines that end a printed table: both modelled totals [microseconds].
 
-    Nothing is said of them where the profile has no [costs].
+    Nothing is said of them where the profile has no [costs], nor of CUDA where it has no CUDA row.
     """
     if not profile.costs:
         return ()
-    totals = {"cpu": 0.0, "cuda": 0.0}
-    unknown: dict[str, set[str]] = {"cpu": set(), "cuda": set()}
+    devices = ("cpu", "cuda") if profile.names_cuda else ("cpu",)
+    totals = dict.fromkeys(devices, 0.0)
+    unknown: dict[str, set[str]] = {device: set() for device in devices}
     known = backends()
     for line, choice in zip(graph.lines, choices, strict=True):
         if choice.backend_id not in known:

@@ -27,6 +27,7 @@ from softcuda.errors import (
     SoftCudaError,
     SoftCudaWarning,
 )
+from softcuda.interrupts import Uninterrupted
 from softcuda.knobs import synchronous_launches
 
 __all__ = ["Context", "MemoryInfo", "PrimaryContext", "warn_unreleased"]
@@ -139,10 +140,11 @@ class PrimaryContext:
 def _give_back(device: Device, state: DeviceState, pid: int) -> None:
     if state.fault is not None or pid != os.getpid():
         return
-    try:
-        device.driver.cuDevicePrimaryCtxRelease_v2(device.handle)
-    except SoftCudaError as error:
-        warn_unreleased(f"the primary context of device {device.ordinal}", error)
+    with Uninterrupted(is_finalizer=True):
+        try:
+            device.driver.cuDevicePrimaryCtxRelease_v2(device.handle)
+        except SoftCudaError as error:
+            warn_unreleased(f"the primary context of device {device.ordinal}", error)
 
 
 def warn_unreleased(what: str, error: SoftCudaError) -> None:

@@ -69,8 +69,7 @@ def device_count(driver: Driver = DRIVER) -> int:
     driver.cuDeviceGetCount(byref(count))
     if count.value < 1:
         raise NoDeviceError(
-            "cuDeviceGetCount found no device; CUDA work needs one that nvidia-smi lists; CPU work "
-            "needs none: SOFTCUDA_CONFIG=default"
+            "cuDeviceGetCount found no device; CUDA work needs one that nvidia-smi lists"
         )
     return count.value
 

@@ -112,6 +112,7 @@ class CUpointer_attribute(IntEnum):
     CONTEXT = 1
     MEMORY_TYPE = 2
     DEVICE_ORDINAL = 9
+    IS_LEGACY_CUDA_IPC_CAPABLE = 10
     RANGE_START_ADDR = 11
     RANGE_SIZE = 12
 

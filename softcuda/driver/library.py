@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 
 from softcuda.driver.api import BEFORE_INIT, MINIMUM_VERSION, PROTOTYPES, RETURNS_NOT_READY
 from softcuda.driver.faults import DeviceState
-from softcuda.driver.loading import ADVICE, Library, load_library
+from softcuda.driver.loading import Library, load_library
 from softcuda.driver.results import (
     HINTS,
     NO_DEVICE,
@@ -149,8 +149,7 @@ class Driver:
         if version.value < MINIMUM_VERSION:
             raise DriverNotFound(
                 f"the NVIDIA driver is too old: it supports CUDA {version_text(version.value)}, "
-                f"at least {version_text(MINIMUM_VERSION)} is needed; install driver 525 or "
-                f"newer; {ADVICE}"
+                f"at least {version_text(MINIMUM_VERSION)} is needed; install driver 525 or newer"
             )
         code = self._find("cuInit")(0)
         if code != SUCCESS:
@@ -264,7 +263,6 @@ def _init_failure(code: int) -> SoftCudaError:
         )
     elif code in HINTS:
         text = f"{text}; {HINTS[code]}"
-    text = f"{text}; {ADVICE}"
     return NoDeviceError(text) if code == NO_DEVICE else DriverError(text, code, result.name)
 
 

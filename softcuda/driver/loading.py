@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from softcuda.errors import DriverNotFound
 
-__all__ = ["ADVICE", "Library", "load_library"]
+__all__ = ["Library", "load_library"]
 
 NAME: Final = "libcuda.so.1"
 
@@ -31,8 +31,6 @@ FOLDERS: Final = (
     "/run/opengl-driver/lib",
 )
 
-ADVICE: Final = "CPU work needs none of it: SOFTCUDA_CONFIG=default"
-
 
 class Library(Protocol):
     """A loaded library: a name gives a function of its own, or an AttributeError."""
@@ -45,13 +43,13 @@ def load_library() -> Library:
     """Return libcuda, from the loader's path or the folders that drivers are known to use.
 
     Raises:
-        DriverNotFound: there is none; names what was tried.
+        DriverNotFound: there is none; tells why, and how many places were tried.
     """
     if sys.platform in ("win32", "darwin"):
         name = "nvcuda.dll" if sys.platform == "win32" else "a CUDA driver"
         raise DriverNotFound(
             f"{name} is not used: CUDA work is supported on Linux and WSL2 only, this is "
-            f"{sys.platform}; {ADVICE}"
+            f"{sys.platform}, where everything runs on the CPU"
         )
     reasons = []
     for path in (NAME, *(f"{folder}/{NAME}" for folder in FOLDERS)):
@@ -62,6 +60,6 @@ def load_library() -> Library:
         except OSError as error:
             reasons.append(str(error))
     raise DriverNotFound(
-        f"no CUDA driver: {'; '.join(reasons)}; looked for {NAME} on the loader's path and in "
-        f"{', '.join(FOLDERS)}; install the NVIDIA driver of this machine; {ADVICE}"
+        f"no CUDA driver: {'; '.join(reasons)}, on the loader's path and in {len(FOLDERS)} folders "
+        "of drivers; install the NVIDIA driver where there is a GPU"
     )

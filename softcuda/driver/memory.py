@@ -19,7 +19,14 @@ from softcuda.driver.stream import Stream
 from softcuda.errors import ArgumentError, DeviceOutOfMemory, DriverError, SoftCudaError
 from softcuda.sizes import bytes_text
 
-__all__ = ["DeviceMemory", "PinnedMemory", "PointerInfo", "pointer_info"]
+__all__ = [
+    "Allocation",
+    "DeviceMemory",
+    "PinnedMemory",
+    "PointerInfo",
+    "allocation_of",
+    "pointer_info",
+]
 
 
 def _check_size(what: str, nbytes: int) -> None:
@@ -191,6 +198,38 @@ class PointerInfo(NamedTuple):
 
     is_device: bool
     ordinal: int
+
+
+class Allocation(NamedTuple):
+    """An allocation of the driver: its first address and its bytes."""
+
+    ptr: int
+    nbytes: int
+
+
+def allocation_of(ptr: int, driver: Driver = DRIVER) -> Allocation | None:
+    """Return the allocation that an address lies in, or None where the driver tells of none.
+
+    Of memory that is mapped piece by piece, as pools do, it tells the piece alone: None.
+
+    Args:
+        ptr: an address of device memory.
+        driver: the driver to ask.
+    """
+    is_whole, start, nbytes = c_int(), c_uint64(), c_uint64()
+    asked = (
+        (is_whole, CUpointer_attribute.IS_LEGACY_CUDA_IPC_CAPABLE),
+        (start, CUpointer_attribute.RANGE_START_ADDR),
+        (nbytes, CUpointer_attribute.RANGE_SIZE),
+    )
+    try:
+        for answer, attribute in asked:
+            driver.cuPointerGetAttribute(byref(answer), int(attribute), ptr)
+    except DriverError as error:
+        if error.code != INVALID_VALUE:
+            raise
+        return None
+    return Allocation(start.value, nbytes.value) if is_whole.value and nbytes.value else None
 
 
 def pointer_info(ptr: int, driver: Driver = DRIVER) -> PointerInfo | None:

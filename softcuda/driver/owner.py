@@ -15,6 +15,7 @@ from typing import Any, Self
 from softcuda.driver.context import Context, PrimaryContext, warn_unreleased
 from softcuda.driver.library import Driver
 from softcuda.errors import ClosedError, SoftCudaError
+from softcuda.interrupts import Uninterrupted
 
 __all__ = ["Owner", "Resource"]
 
@@ -56,13 +57,14 @@ class Resource:
 def _destroy(
     primary: PrimaryContext, handle: int, release: Release, what: str, needs: dict[object, object]
 ) -> None:
-    if not primary.is_silent():
-        try:
-            with primary.current():
-                release(primary.driver, handle)
-        except SoftCudaError as error:
-            warn_unreleased(what, error)
-    needs.clear()
+    with Uninterrupted(is_finalizer=True):
+        if not primary.is_silent():
+            try:
+                with primary.current():
+                    release(primary.driver, handle)
+            except SoftCudaError as error:
+                warn_unreleased(what, error)
+        needs.clear()
 
 
 class Owner:

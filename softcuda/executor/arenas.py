@@ -13,7 +13,9 @@ from softcuda.pool.blocks import exact_bytes
 from softcuda.pool.bump import BumpPool
 from softcuda.pool.host import HostPool
 
-__all__ = ["HOST_ARENAS", "Arena", "Arenas"]
+__all__ = ["HOST_ARENAS", "OWN_BYTES", "Arena", "Arenas", "own_arena"]
+
+OWN_BYTES: Final = 16384  # sharing an arena takes 1 us a run; so little memory is not worth it
 
 
 class Arena:
@@ -51,6 +53,15 @@ class Arena:
             user.unbind()
         self._pool.close()
         self.nbytes = 0
+
+
+def own_arena(nbytes: int) -> Arena:
+    """Return host memory of at most OWN_BYTES that one program keeps for itself.
+
+    Raises:
+        PoolExhausted: the memory cannot be had.
+    """
+    return Arena(HostPool(nbytes), nbytes)
 
 
 class Arenas:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from softcuda.backends import bind
 from softcuda.backends.steps import Step
@@ -11,6 +17,7 @@ from softcuda.compiler.program import Program
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.outputs import Slot
 from softcuda.graph.op import OPS
+from softcuda.interrupts import Uninterrupted
 
 if TYPE_CHECKING:
     from softcuda.executor.device_steps import DeviceSteps
@@ -19,6 +26,8 @@ __all__ = ["StepCalls"]
 
 Call = tuple[Any, tuple[Any, ...]]
 
+_WHOLE: Final = (np.ufunc, type(np.copyto))  # functions whose work no signal interrupts
+
 
 class StepCalls:
     """The flat list of calls that a run replays.
@@ -26,6 +35,8 @@ class StepCalls:
     Attributes:
         flat: the calls of all steps in order.
         stale: the steps whose calls do not fit the memory any more.
+        is_delicate: whether what changes variables is more than one call of NumPy, so that an
+            interrupt would leave one half written, or some changed and others not.
     """
 
     def __init__(self, program: Program, memory: ProgramMemory, device: DeviceSteps | None) -> None:
@@ -36,6 +47,8 @@ class StepCalls:
         self._only_output = [self._output_of(number) for number in range(len(program.steps))]
         self.flat: list[Call] = []
         self.stale: set[int] = set()
+        self.is_delicate = False
+        self._is_whole = True
         self.reset()
 
     def reset(self) -> None:
@@ -64,17 +77,37 @@ class StepCalls:
     def touching(self, spaces: tuple[str, ...], count: int) -> list[set[int]]:
         """Return, by position in these spaces, the steps to bind again when its array is another.
 
-        Kernels are none of them: they are told addresses, by `DeviceSteps.move`.
+        Kernels and copies on the device are none of them: they are told addresses, by
+        `DeviceSteps.move`.
         """
         found: list[set[int]] = [set() for _ in range(count)]
         for number, step in enumerate(self._program.steps):
-            if step.backend_id != "transfer" and self._program.on_device(step):
+            meets_host = step.kernel in ("h2d", "d2h") and step.backend_id == "transfer"
+            if self._program.on_device(step) and not meets_host:
                 continue
             for operand in (*step.inputs, *step.outputs):
                 place = self._program.places[operand.value]
                 if place.space in spaces:
                     found[place.at].add(number)
         return found
+
+    def make(self) -> None:
+        """Make all calls; those that change variables all or none, whatever a signal raises.
+
+        No handler runs amid a loop in C over calls of NumPy; where others are among them, Ctrl-C
+        is held back until their end.
+        """
+        flat = self.flat
+        if not self.is_delicate:
+            for function, arguments in flat:
+                function(*arguments)
+            return
+        sure = self._starts[self._program.ending]
+        for function, arguments in flat[:sure]:
+            function(*arguments)
+        changing = [(function, *arguments) for function, arguments in flat[sure:]]
+        with nullcontext() if self._is_whole else Uninterrupted():
+            deque(starmap(operator.call, changing), maxlen=0)
 
     def spoil(self, steps: Iterable[int]) -> None:
         """Mark steps as bound to memory that is another now."""
@@ -105,6 +138,7 @@ class StepCalls:
             slot = self._kept_with(number)
             if slot is not None:
                 slot.bindings[number] = (self._generations[number], calls)
+        changes_variables = max(self.stale, default=-1) >= self._program.ending
         self.stale.clear()
         if rebuild:
             self.flat = [call for calls in self._calls for call in calls]
@@ -113,6 +147,10 @@ class StepCalls:
                 self._starts[number] = at
                 at += len(calls)
             self._starts[-1] = at
+        if changes_variables:
+            changing = self.flat[self._starts[self._program.ending] :]
+            self._is_whole = all(isinstance(function, _WHOLE) for function, _ in changing)
+            self.is_delicate = len(changing) > 1 or not self._is_whole
 
     def _kept_with(self, number: int) -> Slot | None:
         only = self._only_output[number]

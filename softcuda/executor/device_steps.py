@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from softcuda.backends.steps import Operand, Step
@@ -13,7 +12,7 @@ from softcuda.driver.context import PrimaryContext
 from softcuda.driver.memory import DeviceMemory
 from softcuda.errors import SoftCudaError
 from softcuda.executor.devices import DeviceSession
-from softcuda.executor.inlets import INLET_BYTES, SharedInlet
+from softcuda.executor.inlets import INLET_BYTES, DeviceCopy, SharedInlet
 from softcuda.executor.segments import BoundKernel, Segment
 from softcuda.graph.shapes import is_contiguous
 
@@ -35,11 +34,11 @@ _MOVING: Mapping[str, str] = {
 
 
 class _Patch(NamedTuple):
-    """An argument of a kernel that points into a value: its field, and how far in [bytes]."""
+    """What of a node points into a value: the field, and how far in [bytes]."""
 
     field: Any
     offset_bytes: int
-    bound: BoundKernel
+    bound: BoundKernel | DeviceCopy
 
 
 class DeviceSteps:
@@ -53,8 +52,8 @@ class DeviceSteps:
         scratch: step number -> device address of its scratch.
 
     Attributes:
-        moved: the kernels and inlets whose addresses are others than their driver graph has, in
-            order.
+        moved: the kernels, inlets and copies whose addresses are others than their driver graph
+            has, in order.
     """
 
     def __init__(
@@ -75,25 +74,27 @@ class DeviceSteps:
         self._patches: dict[tuple[str, int], list[_Patch]] = {}
         self._shared: dict[int, SharedInlet] = {}
         self._kept: list[DeviceMemory] = []
-        self.moved: dict[BoundKernel | SharedInlet, None] = {}
+        self.moved: dict[BoundKernel | SharedInlet | DeviceCopy, None] = {}
         run: list[tuple[int, Step]] = []
         for number, step in enumerate(program.steps):
-            is_inlet = step.backend_id == "transfer" and self._is_inlet(step)
-            if not is_inlet and (step.backend_id == "transfer" or not program.on_device(step)):
+            is_node = step.backend_id == "transfer" and self._is_node(step)
+            if not is_node and (step.backend_id == "transfer" or not program.on_device(step)):
                 self._close(run)
                 run = []
                 continue
-            if is_inlet and sum(s.backend_id == "transfer" for _, s in run) == _MOST_INLETS:
+            if step.kernel == "h2d" and sum(s.kernel == "h2d" for _, s in run) == _MOST_INLETS:
                 self._close(run)
                 run = []
             run.append((number, step))
         self._close(run)
         self._share_inlets()
 
-    def _is_inlet(self, step: Step) -> bool:
+    def _is_node(self, step: Step) -> bool:
         """Return whether a transfer is part of the driver graph."""
         nbytes = self._program.graph.lines[step.inputs[0].value].nbytes
-        return step.kernel == "h2d" and 0 < nbytes <= INLET_BYTES
+        return nbytes > 0 and (
+            step.kernel == "d2d" or (step.kernel == "h2d" and nbytes <= INLET_BYTES)
+        )
 
     def _close(self, run: list[tuple[int, Step]]) -> None:
         if run:
@@ -103,6 +104,10 @@ class DeviceSteps:
                 self._first[number] = run[0][0]
                 for bound in segment.kernels[number]:
                     self._note_patches(step, bound)
+            for number, copy in segment.copies.items():
+                step = self._program.steps[number]
+                for end, operand in zip(copy.ends, (*step.inputs, *step.outputs), strict=True):
+                    self._note(operand, end, copy)
 
     def _note_patches(self, step: Step, bound: BoundKernel) -> None:
         """Note which arguments of a kernel point into leaves and outputs."""
@@ -110,10 +115,14 @@ class DeviceSteps:
             if argument.kind not in ("read", "write") or not isinstance(argument.value, int):
                 continue
             operand = (step.inputs if argument.kind == "read" else step.outputs)[argument.value]
-            place = self._program.places[operand.value]
-            if place.space in _MOVING:
-                patch = _Patch(field, operand.offset * operand.dtype.itemsize, bound)
-                self._patches.setdefault((_MOVING[place.space], place.at), []).append(patch)
+            self._note(operand, field, bound)
+
+    def _note(self, operand: Operand, field: Any, bound: BoundKernel | DeviceCopy) -> None:
+        """Note that a field of a node points into a value, where that moves."""
+        place = self._program.places[operand.value]
+        if place.space in _MOVING:
+            patch = _Patch(field, operand.offset * operand.dtype.itemsize, bound)
+            self._patches.setdefault((_MOVING[place.space], place.at), []).append(patch)
 
     def _share_inlets(self) -> None:
         """Give every small input that several kernels read a place of its own."""
@@ -184,6 +193,12 @@ class DeviceSteps:
         if inlet is not None:
             inlet.point(self._window(step.inputs[0]), self._address(step.outputs[0]))
             return [(segment.run, ())] if self._first[number] == number else []
+        copy = segment.copies.get(number)
+        if copy is not None:
+            for end, operand in zip(copy.ends, (*step.inputs, *step.outputs), strict=True):
+                end.value = self._address(operand)
+            self.moved[copy] = None
+            return [(segment.run, ())] if self._first[number] == number else []
         reads = [self._place_of(operand) for operand in step.inputs]
         writes = [self._address(operand) for operand in step.outputs]
         scratch = self._scratch(number) if step.scratch_bytes else 0
@@ -217,6 +232,4 @@ class DeviceSteps:
             return [(self._session.upload, (self._window(source), self._address(target)))]
         if step.kernel == "d2h":
             return [(self._session.download, (self._address(source), self._window(target)))]
-        nbytes = self._program.graph.lines[source.value].nbytes
-        copy = partial(self._session.copy, self._address(source), self._address(target), nbytes)
-        return [(copy, ())]
+        return []  # a copy on the device of nothing

@@ -10,14 +10,16 @@ import numpy as np
 
 from softcuda.backends.reports import STATUS_WORDS, reported
 from softcuda.driver.context import Context
-from softcuda.driver.copies import copy_on_device_async
+from softcuda.driver.copies import CopyEnd, copy_2d_async, copy_on_device_async
 from softcuda.driver.device import Device, available, driver_version
-from softcuda.driver.memory import PinnedMemory
+from softcuda.driver.memory import DeviceMemory, PinnedMemory
 from softcuda.driver.stream import Stream
-from softcuda.errors import ForkedProcessError, SoftCudaError
+from softcuda.errors import DeviceOutOfMemory, ForkedProcessError, NoDeviceError, SoftCudaError
 from softcuda.executor.ledger import Ledger
 from softcuda.executor.outputs import Slot
+from softcuda.executor.rows import halves, is_loose, rows_of, span_bytes
 from softcuda.executor.staging import Staging
+from softcuda.forks import renew_in_child
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.loader import Loader
@@ -26,9 +28,11 @@ from softcuda.pool.device import DeviceArray
 from softcuda.profile.model import DeviceFacts
 from softcuda.target import Target, arch_of
 
-__all__ = ["DeviceSession", "cuda_facts", "cuda_target", "session"]
+__all__ = ["DeviceSession", "cuda_facts", "cuda_target", "session", "usable_session"]
 
 Array = np.ndarray[Any, Any]
+
+_PART_BYTES: Final = 16 << 20  # of the host, in which a strided array is fetched part by part
 
 
 class DeviceSession:
@@ -59,6 +63,11 @@ class DeviceSession:
         self._status_words = self._status.array().view(np.int64)
         self._status_words[...] = 0
         self.status = self._status.ptr
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child, where the driver refuses every call."""
+        self.lock = threading.RLock()
 
     def upload(self, array: Array, dst: int) -> None:
         """Copy a host array to an address of the device, in the order of the stream."""
@@ -78,22 +87,61 @@ class DeviceSession:
 
     def fetch(self, array: DeviceArray) -> Array:
         """Return the values of a device array on the host; waits for the device."""
-        if not array.is_contiguous:
-            return self._fetch_strided(array)
         host = aligned_empty(array.shape, array.dtype)
-        self.download(array.ptr, host)
+        if array.is_contiguous:
+            self.download(array.ptr, host)
+        else:
+            self._fetch_strided(array, host)
         return host
 
-    def _fetch_strided(self, array: DeviceArray) -> Array:
-        """Return a strided array by fetching the whole span it lies in."""
-        reach = [s * (d - 1) for d, s in zip(array.shape, array.strides, strict=True)]
-        low = sum(r for r in reach if r < 0)
-        span = sum(abs(r) for r in reach) + array.itemsize
-        raw = np.empty(span, np.uint8)
-        self.download(array.ptr + low, raw)
-        return np.array(
-            np.ndarray(array.shape, array.dtype, raw, offset=-low, strides=array.strides)
+    def _fetch_strided(self, array: DeviceArray, host: Array) -> None:
+        """Fetch a strided array: by what it spans where that is little, as rows, or in parts."""
+        low, span = span_bytes(array)
+        if span <= _PART_BYTES or not is_loose(array):
+            raw = aligned_empty((span,), np.dtype(np.uint8))
+            self.download(array.ptr + low, raw)
+            np.copyto(host, np.ndarray(array.shape, array.dtype, raw, -low, array.strides))
+            return
+        packed = self.packed(array)
+        if packed is not None:
+            dense = host if host.flags.c_contiguous else aligned_empty(host.shape, host.dtype)
+            self.download(packed.ptr, dense)
+            if dense is not host:
+                np.copyto(host, dense)
+            return
+        axis, half = halves(array)
+        before = (slice(None),) * axis
+        for ptr, part in (
+            (array.ptr, host[(*before, slice(half))]),
+            (array.ptr + half * array.strides[axis], host[(*before, slice(half, None))]),
+        ):
+            window = DeviceArray(
+                ptr, part.shape, array.strides, array.dtype, self.ordinal, array, self.fetch
+            )
+            self._fetch_strided(window, part)
+
+    def packed(self, array: DeviceArray) -> DeviceMemory | None:
+        """Return the elements of an array, dense in memory of their own, in the stream's order.
+
+        None where the array is not rows at equal distances, or there is no memory for it.
+        """
+        rows = rows_of(array)
+        if rows is None:
+            return None
+        try:
+            memory = self.ledger.memory(array.nbytes)
+        except DeviceOutOfMemory:
+            return None
+        source = CopyEnd(array.ptr, pitch_bytes=rows.pitch_bytes)
+        copy_2d_async(
+            self.context,
+            CopyEnd(memory.ptr),
+            source,
+            rows.width_bytes,
+            rows.height,
+            stream=self.stream,
         )
+        return memory
 
     def copy(self, src: int, dst: int, nbytes: int) -> None:
         """Copy on the device, in the order of the stream."""
@@ -138,6 +186,11 @@ class _Sessions:
         self._lock = threading.Lock()
         self._by_ordinal: dict[int, DeviceSession] = {}
         self._pid = 0
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._lock = threading.Lock()
 
     def get(self, ordinal: int) -> DeviceSession:
         known = self._by_ordinal.get(ordinal)
@@ -164,6 +217,23 @@ def session(ordinal: int = 0) -> DeviceSession:
         ForkedProcessError: CUDA was used before this process was forked.
     """
     return _SESSIONS.get(ordinal)
+
+
+def usable_session(what: str, instead: str) -> DeviceSession:
+    """Return the session of device 0, for a call that a user made.
+
+    Args:
+        what: the call, first word of the error.
+        instead: what to do where there is none.
+
+    Raises:
+        DriverNotFound, NoDeviceError: there is no driver, or no device.
+        ForkedProcessError: CUDA was used before this process was forked.
+    """
+    try:
+        return session()
+    except NoDeviceError as error:
+        raise type(error)(f"{what}: no CUDA device can be used here: {error}; {instead}") from error
 
 
 def cuda_facts(ordinal: int = 0) -> DeviceFacts:

@@ -1,122 +1,42 @@
-"""Device memory shared with other libraries, and moved between them, the host and tensors."""
+"""Device memory moved between other libraries, the host and tensors, and lent to the first."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from softcuda.driver.copies import CopyEnd, copy_2d_async
-from softcuda.driver.memory import pointer_info
 from softcuda.driver.stream import Event, Stream
-from softcuda.dtype import dtype_of_array
-from softcuda.errors import DTypeError, ExchangeError, SoftCudaError
-from softcuda.executor.devices import DeviceSession, session
-from softcuda.graph.shapes import contiguous_strides, numel
-from softcuda.interop.blocks import Block, Held
-from softcuda.interop.capsules import asked_for, encapsulated, place_of, taken
-from softcuda.interop.cuda_interface import described, interface_of
-from softcuda.interop.protocols import refuse_place
+from softcuda.errors import ExchangeError
+from softcuda.executor.devices import session, usable_session
+from softcuda.executor.rows import is_loose, span_bytes
+from softcuda.graph.shapes import contiguous_strides
+from softcuda.interop.blocks import Block
+from softcuda.interop.capsules import encapsulated
+from softcuda.interop.cuda_interface import interface_of
 from softcuda.interop.structs import DeviceType
 from softcuda.pool.device import DeviceArray
 
-__all__ = ["copy_of", "describe", "encapsulate", "landed", "overwrite", "send", "share"]
+__all__ = ["copy_of", "describe", "encapsulate", "landed", "overwrite", "send"]
 
 Array = np.ndarray[Any, Any]
 
 _LEGACY_STREAM: Final = 1
 _NO_WAITING: Final = -1
-_MAX_PITCH: Final = 1 << 31  # bytes; what the driver copies rows of
-_LOOSE: Final = 2  # a copy takes the whole span of an array up to so many times its bytes
 
 
-def share(what: str, value: Any) -> DeviceArray:
-    """Return a CUDA array of another library as a device array that shares its memory.
-
-    What its library still has to do for it is waited for, on the device. The array is given back
-    when nobody holds the device array any more and the device has done what it was given.
-
-    Args:
-        what: who asks, first word of the errors.
-        value: an object with DLPack, else with the CUDA array interface.
-
-    Raises:
-        ArgumentTypeError: it is on another device, or does not give its array.
-        ExchangeError: it gives something that cannot be shared.
-        DTypeError: its dtype is none that tensors have.
-    """
-    place = place_of(value)
-    if place is not None and place.ordinal:
-        raise refuse_place(what, value)
-    on = session()
-    settle = partial(_settle, on.stream)
-    if place is not None:
-        block = taken(what, asked_for(what, value, on.stream.handle), settle)
-    else:
-        block, stream = described(what, value)
-        if numel(block.dims):
-            _check_device(what, block, on)
-        if stream is not None:
-            _wait_for(on, stream)
-        block = block._replace(owner=Held(settle, _let_go, value))
-    return _as_device_array(what, block, on)
-
-
-def _settle(stream: Stream) -> None:
-    """Wait for what a stream was given before memory that it may read is given back."""
-    with suppress(SoftCudaError):
-        if not stream.is_done():
-            stream.synchronize()
-
-
-def _let_go(value: object) -> None:
-    """Take the last reference to an object of another library."""
-
-
-def _wait_for(on: DeviceSession, stream: int) -> None:
-    """Make the work of the session wait for what a stream of another library was given."""
-    theirs = Stream.borrowed(on.context, stream)
-    on.stream.wait(theirs.record(Event(on.context)))
-
-
-def _check_device(what: str, block: Block, on: DeviceSession) -> None:
-    found = pointer_info(block.ptr, on.context.driver)
-    if found is None or found.ordinal != on.ordinal:
-        where = "no CUDA memory" if found is None else f"memory of CUDA device {found.ordinal}"
-        raise ExchangeError(
-            f"{what}: the address {block.ptr:#x} of the array of shape {list(block.dims)} is "
-            f"{where}; allowed is memory of CUDA device {on.ordinal}; move the array there first"
-        )
-
-
-def _as_device_array(what: str, block: Block, on: DeviceSession) -> DeviceArray:
-    dtype, size = block.dtype, block.dtype.itemsize
-    if dtype_of_array(dtype).numpy != dtype:
-        raise DTypeError(
-            f"{what}: a CUDA array of dtype {dtype} cannot be a tensor without a conversion; "
-            f"convert it to {dtype_of_array(dtype).numpy} first"
-        )
-    if block.ptr % size:
-        raise ExchangeError(
-            f"{what}: the address {block.ptr:#x} is no multiple of the {size} bytes of an element; "
-            "copy the array first"
-        )
-    strides = tuple(stride * size for stride in block.strides)
-    return DeviceArray(
-        block.ptr, block.dims, strides, dtype, on.ordinal, block.owner, on.fetch, is_volatile=True
-    )
-
-
-def send(array: Array, *, is_volatile: bool = False) -> DeviceArray:
+def send(array: Array, *, is_volatile: bool = False, what: str = "run") -> DeviceArray:
     """Return a dense copy of a host array on the device; the array is free afterwards.
 
     Args:
         array: any strides.
         is_volatile: whether its values will change.
+        what: who asks, first word of the errors.
+
+    Raises:
+        NoDeviceError: CUDA cannot be used here.
     """
-    on = session()
+    on = usable_session(what, "leave the array on the cpu")
     memory = on.ledger.memory(array.nbytes)
     if array.nbytes:
         on.upload(array, memory.ptr)
@@ -162,21 +82,15 @@ def copy_of(array: DeviceArray, *, is_volatile: bool = False) -> DeviceArray:
     dense where the array is rows at equal distances; what is neither goes by the host.
     """
     on = session(array.ordinal)
-    reach = [s * (d - 1) for d, s in zip(array.shape, array.strides, strict=True)]
-    low = sum(r for r in reach if r < 0)
-    span = sum(map(abs, reach)) + array.itemsize if array.size else 0
     ptr, strides = 0, array.strides
-    if span > _LOOSE * array.nbytes:
-        rows = _rows_of(array)
-        if rows is None:
+    if is_loose(array):
+        packed = on.packed(array)
+        if packed is None:
             return send(on.fetch(array), is_volatile=is_volatile)
-        memory = on.ledger.memory(array.nbytes)
-        ptr, strides = memory.ptr, on.array(0, array.shape, array.dtype, None).strides
-        source = CopyEnd(array.ptr, pitch_bytes=rows.pitch_bytes)
-        copy_2d_async(
-            on.context, CopyEnd(ptr), source, rows.width_bytes, rows.height, stream=on.stream
-        )
+        memory, ptr = packed, packed.ptr
+        strides = on.array(0, array.shape, array.dtype, None).strides
     else:
+        low, span = span_bytes(array)
         memory = on.ledger.memory(span)
         ptr = memory.ptr - low
         on.copy(array.ptr + low, memory.ptr, span)
@@ -191,30 +105,6 @@ def copy_of(array: DeviceArray, *, is_volatile: bool = False) -> DeviceArray:
         on.fetch,
         is_volatile=is_volatile,
     )
-
-
-class _Rows(NamedTuple):
-    """An array as rows of bytes at equal distances."""
-
-    height: int
-    width_bytes: int
-    pitch_bytes: int
-
-
-def _rows_of(array: DeviceArray) -> _Rows | None:
-    """Return an array that is larger than its elements as rows, or None where it is none."""
-    levels: list[tuple[int, int]] = [(array.itemsize, 1)]  # (extent, stride) [bytes], inner first
-    for extent, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
-        inner_extent, inner_stride = levels[-1]
-        if extent == 1:
-            continue
-        if stride == inner_extent * inner_stride:
-            levels[-1] = (inner_extent * extent, inner_stride)
-        else:
-            levels.append((extent, stride))
-    if len(levels) != 2 or not levels[0][0] <= levels[1][1] < _MAX_PITCH:
-        return None
-    return _Rows(levels[1][0], levels[0][0], levels[1][1])
 
 
 def overwrite(target: DeviceArray, value: Array | DeviceArray) -> None:

@@ -1,7 +1,8 @@
-"""The Executable: a compiled graph that a user runs, prints, pickles."""
+"""The Executable: a compiled graph that a user runs, prints, saves, pickles."""
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -9,22 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from softcuda.compiler.definition import Definition, makers
 from softcuda.compiler.program import Program
 from softcuda.compiler.table import counted, decision_table, line_report
 from softcuda.errors import ArgumentError, ArgumentTypeError
 from softcuda.executor.feeder import Feeder
 from softcuda.executor.feeds import restrided
-from softcuda.executor.on_demand import upload
+from softcuda.executor.on_demand import land, upload, write_saved
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import rebuild
+from softcuda.forks import renew_in_child
 from softcuda.graph.node import Node, amend, become
-from softcuda.graph.op import OPS, Kind, Op
+from softcuda.graph.op import OPS
 
 __all__ = ["Executable"]
 
-MadeBy = tuple[Op, str | None]
-
-_NONE = OPS["none"]
 _VARIABLE = OPS["variable"]
 
 
@@ -38,6 +38,7 @@ class Executable:
     Attributes:
         program: the frozen program.
         leaves: its leaf nodes, by position.
+        definition: what it was compiled from.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class Executable:
         program: Program,
         leaves: Sequence[Node],
         skeleton: Any,
+        definition: Definition,
+        *,
         nodes: Sequence[Node] = (),
-        made_by: Sequence[MadeBy] = (),
+        tensor: type[Node] = Node,
     ) -> None:
         """Make an executable that has not run yet.
 
@@ -54,17 +57,17 @@ class Executable:
             program: what compiling gave.
             leaves: its leaf nodes, by position.
             skeleton: the structure of the outputs, with numbers for tensors.
+            definition: what it was compiled from.
             nodes: the node of each traced line.
-            made_by: for each number of the skeleton the op and the backend_id of its tensor.
+            tensor: the class of the tensors that `run` returns.
         """
         self.program = program
         self.leaves = tuple(leaves)
+        self.definition = definition
         self._skeleton = skeleton
         self._runtime: Runtime | None = None
         self._making = threading.Lock()
-        self._tensor = type(self.leaves[0]) if self.leaves else Node
-        if nodes:
-            self._tensor = type(nodes[0])
+        self._tensor = tensor
         self._numbers = {
             id(node): (weakref.ref(node), line)
             for node, line in zip(nodes, program.origin, strict=False)
@@ -78,8 +81,8 @@ class Executable:
             if line.params.device == "cuda" and isinstance(self._own[k], np.ndarray)
         ]
         self._single = isinstance(skeleton, int)
-        self._made_by = tuple(made_by) or _made_by(program)
-        results = list(zip(program.outputs, self._made_by, strict=True))
+        made_by = makers(definition.graph, program)
+        results = list(zip(program.outputs, made_by, strict=True))
         distinct = list(dict.fromkeys(results))
         number_of = {result: number for number, result in enumerate(distinct)}
         self._tensor_of = [number_of[result] for result in results]
@@ -87,6 +90,11 @@ class Executable:
         self._results = [(k, lines[k].dims, lines[k].dtype, *made) for k, made in distinct]
         # a list of different tensors, in the order in which they are made
         self._is_list = type(skeleton) is list and skeleton == list(range(len(distinct)))
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._making = threading.Lock()
 
     def run(self, feeds: Mapping[Any, Any] | None = None, /, **by_name: Any) -> Any:
         """Run the graph and return evaluated tensors in the structure of its outputs.
@@ -125,7 +133,10 @@ class Executable:
             with self._making:
                 while self._to_send:
                     leaf = self.leaves[position := self._to_send[-1]]
-                    data = upload(leaf.data, is_volatile=leaf.op is _VARIABLE)
+                    if leaf.op is _VARIABLE:
+                        data = upload(leaf.data, is_volatile=True)
+                    else:
+                        data = land(leaf.data, None)  # with its strides
                     amend(leaf, "data", data)
                     self._own[position] = leaf.data
                     self._to_send.pop()
@@ -182,6 +193,24 @@ class Executable:
             return f"{node.op.name} -> folded away by simplify; nothing runs for it"
         return line_report(self.program, line, (f"profile {self.program.profile}",))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the executable to a file, which `softcuda.load` reads in any process.
+
+        With its decisions, its memory plan, the rows of the profile that decided, its kernels and
+        their sources, and the values that its leaves have now: variables, generators, constants.
+        No pickle; docs/saved.md has the format. The file is the old one or the new one, never a
+        part. Kernels that were not compiled yet are.
+
+        Args:
+            path: the file.
+
+        Raises:
+            SavedFileError: it cannot be written, or holds something that no file can: outputs
+                in another class than list, tuple and dict, a backend's own params.
+            CompileError, NvrtcNotFound, CacheMiss: a kernel is not there and cannot be compiled.
+        """
+        write_saved(os.fsdecode(path), self.program, self.leaves, self._skeleton, self.definition)
+
     def release(self) -> None:
         """Give back the output buffers that no tensor uses."""
         if self._runtime is not None:
@@ -203,31 +232,18 @@ class Executable:
         return decision_table(self.program)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        parts = (self.program, self.leaves, self._skeleton, self._tensor, self._made_by)
+        parts = (self.program, self.leaves, self._skeleton, self.definition, self._tensor)
         return _restored, parts
-
-
-def _made_by(program: Program) -> tuple[MadeBy, ...]:
-    """Return op and backend_id of each output, as the program's own lines have them."""
-    found: list[MadeBy] = []
-    for index in program.outputs:
-        number = program.output_lines[index]
-        op = program.graph.lines[number].op
-        is_leaf = op.kind is Kind.LEAF
-        found.append((_NONE, None) if is_leaf else (op, program.choices[number].backend_id))
-    return tuple(found)
 
 
 def _restored(
     program: Program,
     leaves: Sequence[Node],
     skeleton: Any,
+    definition: Definition,
     tensor: type[Node],
-    made_by: Sequence[MadeBy] = (),
 ) -> Executable:
     for leaf, number in zip(leaves, program.leaf_lines, strict=True):
         if isinstance(leaf.data, np.ndarray):
             amend(leaf, "data", restrided(leaf.data, program.graph.lines[number]))
-    made = Executable(program, leaves, skeleton, (), made_by)
-    made._tensor = tensor
-    return made
+    return Executable(program, leaves, skeleton, definition, tensor=tensor)

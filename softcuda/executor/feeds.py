@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from softcuda.backends.host.conversion import plain_bools
-from softcuda.dtype import DType, check_number, dtype_of_array
+from softcuda.dtype import DType, dtype_of_array
 from softcuda.errors import FeedError, SoftCudaError
 from softcuda.executor.on_demand import shared_array
 from softcuda.graph.lines import Line
@@ -15,6 +15,8 @@ from softcuda.graph.node import Node, on_host
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.interop.protocols import array_of_host, lives_on_cuda
+from softcuda.numbers import check_number
+from softcuda.pool.buffers import aligned_empty, dense_copy
 
 if TYPE_CHECKING:
     from softcuda.pool.device import DeviceArray
@@ -141,7 +143,7 @@ def _of_dtype(array: Array | DeviceArray, dtype: DType, label: str) -> Array | D
         )
     if not isinstance(array, np.ndarray):
         return array
-    return plain_bools(array) if array.dtype == dtype.numpy else array.astype(dtype.numpy)
+    return plain_bools(array) if array.dtype == dtype.numpy else dense_copy(array, dtype.numpy)
 
 
 def restrided(array: Array, line: Line) -> Array:
@@ -162,7 +164,7 @@ def restrided(array: Array, line: Line) -> Array:
     ):
         return array
     reach = [s * (d - 1) for d, s in zip(dims, line.params.strides, strict=True)]
-    base = np.empty(sum(map(abs, reach)) + 1, array.dtype)
+    base = aligned_empty((sum(map(abs, reach)) + 1,), array.dtype)
     start = -sum(r for r in reach if r < 0)
     window: Array = np.lib.stride_tricks.as_strided(base[start:], dims, strides)
     window[...] = array
@@ -173,7 +175,7 @@ def _window(array: Array, strides: Dims, label: str) -> Array:
     """Return `array`, or a copy of it, with these strides [elements]."""
     dims = array.shape
     if strides == contiguous_strides(dims):
-        return np.ascontiguousarray(array).reshape(dims)
+        return array if array.flags.c_contiguous else dense_copy(array)
     order = sorted(range(len(dims)), key=lambda axis: -abs(strides[axis]))
     step = 1
     for axis in reversed(order):
@@ -184,7 +186,7 @@ def _window(array: Array, strides: Dims, label: str) -> Array:
                 "softcuda.input instead"
             )
         step = max(step, abs(strides[axis]) * dims[axis])
-    base = np.empty(step, array.dtype)
+    base = aligned_empty((step,), array.dtype)
     start = -sum(s * (d - 1) for d, s in zip(dims, strides, strict=True) if s < 0)
     window: Array = np.lib.stride_tricks.as_strided(
         base[start:], dims, [s * array.itemsize for s in strides]

@@ -16,7 +16,7 @@ from softcuda.driver.graph import CudaGraph
 from softcuda.driver.graph_nodes import CopyNode, GraphNode
 from softcuda.executor.staging import SLOT_BYTES, Staging
 
-__all__ = ["INLET_BYTES", "HostInlet", "SharedInlet"]
+__all__ = ["INLET_BYTES", "DeviceCopy", "HostInlet", "SharedInlet"]
 
 Array = np.ndarray[Any, Any]
 
@@ -114,3 +114,53 @@ class SharedInlet:
             CopyEnd(self.dst), CopyEnd(self._src), self.nbytes, after=after, label=self.label
         )
         return self.node
+
+
+class DeviceCopy:
+    """A copy on the device that is a step: a new value on its way to its variable.
+
+    Args:
+        nbytes: its size [bytes], at least 1.
+        label: what messages call it.
+
+    Attributes:
+        node: its node, once the driver graph is made.
+        ends: what is read, and what is written; `value` of each is its address, and
+            `node.apply()` follows where it is changed.
+    """
+
+    __slots__ = ("ends", "label", "nbytes", "node")
+
+    def __init__(self, nbytes: int, label: str) -> None:
+        self.nbytes = nbytes
+        self.label = label
+        self.node: CopyNode | None = None
+        self.ends = (_End(self, "srcDevice"), _End(self, "dstDevice"))
+
+    def add_to(self, graph: CudaGraph, after: tuple[GraphNode, ...]) -> CopyNode:
+        """Return its new node of a driver graph."""
+        src, dst = (CopyEnd(end.value) for end in self.ends)
+        self.node = graph.add_copy(dst, src, self.nbytes, after=after, label=self.label)
+        return self.node
+
+
+class _End:
+    """The address of one end of a device copy."""
+
+    __slots__ = ("_copy", "_field", "_value")
+
+    def __init__(self, copy: DeviceCopy, field: str) -> None:
+        self._copy = copy
+        self._field = field
+        self._value = 0
+
+    @property
+    def value(self) -> int:
+        """The address."""
+        return self._value
+
+    @value.setter
+    def value(self, ptr: int) -> None:
+        self._value = ptr
+        if self._copy.node is not None:
+            setattr(self._copy.node.params, self._field, ptr)

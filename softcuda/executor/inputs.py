@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from softcuda.compiler.program import Program
 from softcuda.executor.calls import StepCalls
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.on_demand import land
-from softcuda.pool.buffers import aligned_empty
+from softcuda.executor.overlaps import InPlaceBuffers
+from softcuda.executor.slots import slot_bytes, slot_of
+from softcuda.graph.op import OPS
 
 if TYPE_CHECKING:
     from softcuda.executor.device_steps import DeviceSteps
@@ -24,12 +27,18 @@ Array = np.ndarray[Any, Any]
 SMALL_BYTES = 65536  # host arrays up to this size are copied into fixed slots ..
 FIXED_BYTES = 262144  # .. as long as all slots of a runtime stay below this
 
+_VARIABLE: Final = OPS["variable"]
+
 
 class Inputs:
     """The leaves of a program: the array of each, and what depends on it.
 
     A step of the host is bound again when a leaf that it reads is another array. A kernel is told
     the new address of a leaf, where it is another one.
+
+    Attributes:
+        is_guarding: whether a leaf shares memory with a variable that is written in place, so
+            that it must be copied before each run.
     """
 
     def __init__(
@@ -50,9 +59,47 @@ class Inputs:
         self._is_on_device = [
             number >= 0 and lines[number].params.device == "cuda" for number in program.leaf_lines
         ]
+        self._buffers = InPlaceBuffers(program)
+        self.is_guarding = False
+        self._lines = [lines[number] if number >= 0 else None for number in program.leaf_lines]
         self._fixed: dict[int, Array] = {}
+        # Variables are read where they lie, under their locks.
+        self._read = [position for position, line in enumerate(self._lines) if line is not None]
+        self._is_plain = not any(line and line.op is _VARIABLE for line in self._lines)
+        self._is_read_by_kernels = (
+            device is not None and all(self._is_on_device) and not any(self._steps)
+        ) and not program.arenas  # of a program whose steps are never bound again
+        # Position and fixed slot of every leaf that steps read, where they read its slot.
+        self._filled: list[tuple[int, Array]] = []
+        self._is_pointed = False  # whether kernels know where all leaves were in the run before
         self._landings: dict[int, DeviceArray] = {}
         self.fixed_bytes = 0
+
+    def again(self, leaves: Sequence[Any]) -> bool:
+        """Take the arrays of this run where the run before took others of the same kind.
+
+        Args:
+            leaves: as in `take`.
+
+        Returns:
+            True where all leaves are copied to the host memory that steps are bound to, or read by
+            kernels alone, which are told the addresses. False where `take` has to see to it.
+        """
+        if self._filled:
+            for position, slot in self._filled:
+                slot[...] = leaves[position]
+            return True
+        if not self._is_pointed or self._calls.stale:
+            return False
+        pointers = self._pointers
+        for position, array in enumerate(leaves):
+            if isinstance(array, np.ndarray):  # a feed that has to be brought there
+                return False
+            if array.ptr != pointers[position]:
+                pointers[position] = array.ptr
+                self._memory.leaves[position] = None  # where a host array was copied, if it was
+                self._device.move("leaf", position, array.ptr)  # type: ignore[union-attr]
+        return True
 
     def take(
         self,
@@ -70,6 +117,7 @@ class Inputs:
         bound = self._memory.leaves
         if self._updated:
             self._take_variables(variables)
+        self.is_guarding = False
         forget: list[int] = []
         for position, array in enumerate(leaves):
             if array is bound[position]:
@@ -77,10 +125,19 @@ class Inputs:
             kept = array
             if isinstance(array, np.ndarray):
                 kept = self._copied(position, array, position in transient)
+            if kept is array and self._updated:
+                kept = self._buffers.apart(position, array)
+                self.is_guarding |= kept is not array
             if kept is array and position in transient:
                 forget.append(position)
             if kept is not bound[position]:
                 self._bind(position, kept)
+        if self._is_plain:
+            fixed = [(position, self._fixed.get(position)) for position in self._read]
+            self._filled = [(p, slot) for p, slot in fixed if slot is not None and slot is bound[p]]
+            if len(self._filled) < len(fixed):
+                self._filled = []
+            self._is_pointed = self._is_read_by_kernels and len(transient) == len(bound)
         return forget
 
     def _bind(self, position: int, array: Array | DeviceArray) -> None:
@@ -106,23 +163,30 @@ class Inputs:
         return fixed
 
     def _take_variables(self, variables: Sequence[Any] | Mapping[int, Any]) -> None:
-        held = self._memory.variables
-        for position in self._updated:
+        held, updated = self._memory.variables, self._updated
+        if all(map(operator.is_, map(held.get, updated), map(variables.__getitem__, updated))):
+            return
+        for position in updated:
             array = held[position] = variables[position]
+            self._calls.spoil(self._steps[position])
             if self._device is None or isinstance(array, np.ndarray):
                 continue
             if array.ptr != self._targets[position]:
                 self._targets[position] = array.ptr
                 self._device.move("variable", position, array.ptr)
+        self._buffers.note(held)
+        self._memory.leaves[:] = [None] * len(self._memory.leaves)  # what overlaps is another
 
     def _fixed_slot(self, position: int, array: Array) -> Array | None:
         """Return the memory that a small leaf is copied into, None where it gets none."""
-        if array.nbytes > SMALL_BYTES or not array.flags.c_contiguous:
-            return None
         fixed = self._fixed.get(position)
-        if fixed is None and self.fixed_bytes + array.nbytes <= FIXED_BYTES:
-            fixed = self._fixed[position] = aligned_empty(array.shape, array.dtype)
-            self.fixed_bytes += array.nbytes
+        line = self._lines[position]
+        if fixed is not None or line is None:
+            return fixed
+        nbytes = slot_bytes(line)
+        if nbytes <= SMALL_BYTES and self.fixed_bytes + nbytes <= FIXED_BYTES:
+            fixed = self._fixed[position] = slot_of(line)
+            self.fixed_bytes += nbytes
         return fixed
 
     def forget(self, positions: Sequence[int]) -> None:
@@ -143,5 +207,8 @@ class Inputs:
         """Forget every array and every address."""
         count = len(self._memory.leaves)
         self._memory.leaves[:] = [None] * count
+        self._filled = []
+        self._is_pointed = False
+        self._memory.variables.clear()
         self._pointers = [None] * count
         self._targets = [None] * count

@@ -8,7 +8,7 @@ import numpy as np
 
 from softcuda.backends.steps import Operand
 from softcuda.compiler.program import Place, Program
-from softcuda.executor.arenas import HOST_ARENAS, Arena, Arenas
+from softcuda.executor.arenas import HOST_ARENAS, OWN_BYTES, Arena, Arenas, own_arena
 from softcuda.executor.binding import arena_window, window_on
 from softcuda.executor.on_demand import device_memory
 from softcuda.executor.outputs import OutputRing, Slot, host_slot
@@ -33,6 +33,7 @@ class ProgramMemory:
         rings: the buffers of each output.
         slots: the buffer that each output takes in this run.
         arenas: device type -> the arena of this run, or of the last one.
+        owns_arena: whether the only arena is so small that no other program shares it.
     """
 
     def __init__(self, program: Program, session: DeviceSession | None) -> None:
@@ -51,6 +52,10 @@ class ProgramMemory:
         self.variables: dict[int, Any] = {}
         self.slots: list[Slot | None] = [None] * len(self.rings)
         self.arenas: dict[str, Arena] = {}
+        sizes = program.arenas
+        self.owns_arena = set(sizes) == {"cpu"} and sizes["cpu"].nbytes <= OWN_BYTES
+        if self.owns_arena:
+            self.arenas["cpu"] = own_arena(sizes["cpu"].nbytes)
 
     def _ring(self, number: int) -> OutputRing:
         line = self._program.graph.lines[number]

@@ -1,4 +1,4 @@
-"""What only CUDA programs need, loaded when the first one comes.
+"""What only CUDA programs need, and saving does, loaded when the first one comes.
 
 The tables of the driver and of NVRTC take 30 ms to load; a process that computes on the CPU alone
 does not pay for them. One that uses a device loads them while the driver initialises.
@@ -6,15 +6,17 @@ does not pay for them. One that uses a device loads them while the driver initia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from softcuda.backends import backends
+from softcuda.compiler.definition import Definition
 from softcuda.compiler.program import Program
-from softcuda.errors import SoftCudaError
+from softcuda.errors import NoDeviceError, NvrtcNotFound, SoftCudaError
+from softcuda.graph.node import Node
 from softcuda.target import Target
 
 if TYPE_CHECKING:
@@ -38,22 +40,49 @@ __all__ = [
     "device_steps",
     "duplicate",
     "land",
+    "nvrtc_architectures",
     "session",
+    "session_for",
     "shared_array",
     "upload",
     "write_array",
+    "write_saved",
 ]
 
 _LIBRARY = "softcuda.driver.library"
 _DEVICES = "softcuda.executor.devices"
 _STEPS = "softcuda.executor.device_steps"
 _EXCHANGE = "softcuda.executor.exchange"
+_SHARING = "softcuda.executor.sharing"
+_SAVED = "softcuda.executor.saved.files"
 
 
 def session(ordinal: int = 0) -> DeviceSession:
     """Return the session of a device; see softcuda.executor.devices."""
     made: DeviceSession = import_module(_DEVICES).session(ordinal)
     return made
+
+
+def session_for(program: Program) -> DeviceSession | None:
+    """Return the device that a program runs on, None where it needs none.
+
+    Raises:
+        NoDeviceError: there is no device, or another one than the program was compiled for.
+    """
+    if not program.uses_cuda:
+        return None
+    wanted = program.target.arch or "CUDA"
+    on_device: DeviceSession = import_module(_DEVICES).usable_session(
+        f"run: the graph was compiled for {wanted}",
+        "save it with executable.save(FILE) and load it on a machine that has one, or compile it "
+        "with config='default' to run on this CPU",
+    )
+    if program.target.arch not in ("", on_device.loader.arch):
+        raise NoDeviceError(
+            f"run: the graph was compiled for {program.target.arch} and the device here is "
+            f"{on_device.loader.arch}; compile it again without target="
+        )
+    return on_device
 
 
 def cuda_target(ordinal: int = 0, backend_ids: Iterable[str] = ()) -> Target | str:
@@ -117,20 +146,29 @@ def compile_kernels(program: Program) -> None:
         import_module("softcuda.loader").compile_for(specs, program.target.arch)
 
 
+def nvrtc_architectures() -> tuple[int, ...]:
+    """Return the architectures that NVRTC makes cubins for; () where there is no NVRTC."""
+    try:
+        known: tuple[int, ...] = import_module("softcuda.nvrtc.library").NVRTC.architectures()
+    except NvrtcNotFound:
+        return ()
+    return known
+
+
 def device_memory(on: DeviceSession, nbytes: int) -> Any:
     """Return fresh device memory."""
     return on.ledger.memory(nbytes)
 
 
 def shared_array(what: str, value: object) -> DeviceArray:
-    """Return a CUDA array of another library as a device array; see softcuda.executor.exchange."""
-    made: DeviceArray = import_module(_EXCHANGE).share(what, value)
+    """Return a CUDA array of another library as a device array; see softcuda.executor.sharing."""
+    made: DeviceArray = import_module(_SHARING).share(what, value)
     return made
 
 
-def upload(array: Array, *, is_volatile: bool = False) -> DeviceArray:
+def upload(array: Array, *, is_volatile: bool = False, what: str = "run") -> DeviceArray:
     """Return a dense copy of a host array on the device; see softcuda.executor.exchange."""
-    made: DeviceArray = import_module(_EXCHANGE).send(array, is_volatile=is_volatile)
+    made: DeviceArray = import_module(_EXCHANGE).send(array, is_volatile=is_volatile, what=what)
     return made
 
 
@@ -165,3 +203,10 @@ def cuda_interface(array: DeviceArray) -> dict[str, Any]:
     """Return the CUDA array interface of a device array; see softcuda.executor.exchange."""
     made: dict[str, Any] = import_module(_EXCHANGE).describe(array)
     return made
+
+
+def write_saved(
+    path: str, program: Program, leaves: Sequence[Node], skeleton: Any, definition: Definition
+) -> None:
+    """Write an executable to a file; see softcuda.executor.saved.files."""
+    import_module(_SAVED).write_executable(path, program, leaves, skeleton, definition)

@@ -5,50 +5,24 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from softcuda.compiler.program import Program
 from softcuda.compiler.table import largest_values
-from softcuda.errors import BackendError, DeviceOutOfMemory, NoDeviceError
+from softcuda.errors import BackendError, DeviceOutOfMemory
 from softcuda.executor.arenas import Arena, Arenas
 from softcuda.executor.calls import StepCalls
 from softcuda.executor.inputs import Inputs
 from softcuda.executor.memory import ProgramMemory
-from softcuda.executor.on_demand import device_steps, session
-from softcuda.executor.variables import VARIABLE_LOCKS, HeldLocks
+from softcuda.executor.on_demand import device_steps, session_for
+from softcuda.executor.variables import ProgramLocks
 from softcuda.forks import renew_in_child
-
-if TYPE_CHECKING:
-    from softcuda.executor.devices import DeviceSession
 
 __all__ = ["Runtime"]
 
 Array = np.ndarray[Any, Any]
-Call = tuple[Any, tuple[Any, ...]]
-
-
-def _replay(calls: list[Call]) -> None:
-    for function, arguments in calls:
-        function(*arguments)
-
-
-def _session_for(program: Program) -> DeviceSession | None:
-    """Return the device that a program runs on, None where it needs none.
-
-    Raises:
-        NoDeviceError: there is no device, or another one than the program was compiled for.
-    """
-    if not program.uses_cuda:
-        return None
-    on_device = session()
-    if program.target.arch not in ("", on_device.loader.arch):
-        raise NoDeviceError(
-            f"run: the graph was compiled for {program.target.arch} and the device here is "
-            f"{on_device.loader.arch}; compile it again without target="
-        )
-    return on_device
 
 
 def _quiet_context() -> contextvars.Context:
@@ -71,7 +45,7 @@ class Runtime:
         self._is_running = False
         self._is_whole = True  # False while a run changes what it is bound to
         self._context = _quiet_context()
-        on_device = _session_for(program)
+        on_device = session_for(program)
         self._memory = memory = ProgramMemory(program, on_device)
         self._device = None if on_device is None else device_steps(program, on_device, memory)
         self._shared = [
@@ -79,12 +53,13 @@ class Runtime:
             for position, number in enumerate(program.leaf_lines)
             if program.graph.lines[number].op.name == "variable"
         ]
-        self._locks: list[threading.RLock] = []
+        self._locks = ProgramLocks()
         self._given: Sequence[Any] | None = None
         self._calls = StepCalls(program, memory, self._device)
         self._inputs = Inputs(program, memory, self._calls, self._device)
         self._output_steps = self._calls.touching(("output", "lent"), len(memory.rings))
         self._primary = None if self._device is None else self._device.primary
+        self._shares_arenas = bool(program.arenas) and not memory.owns_arena
         self._is_one_launch = self._device is not None and self._device.is_one_launch
         if on_device is not None:
             on_device.ledger.runtimes.add(self)
@@ -118,12 +93,13 @@ class Runtime:
             self._is_running = True
             try:
                 if not self._shared:
+                    if self._primary is None:
+                        return self._run(leaves, variables, transient)
                     return self._on_device(leaves, variables, transient)
-                if leaves is not self._given:
-                    buffers = [leaves[position] for position in self._shared]
-                    buffers.extend(variables[position] for position in self.program.updated)
-                    self._locks = VARIABLE_LOCKS.ordered(buffers)
-                with HeldLocks(self._locks):
+                buffers = list(map(leaves.__getitem__, self._shared))
+                buffers.extend(map(variables.__getitem__, self.program.updated))
+                is_lasting = not any(map(transient.__contains__, self._shared))
+                with self._locks.held(buffers, is_lasting=is_lasting):
                     return self._on_device(leaves, variables, transient)
             finally:
                 self._is_running = False
@@ -152,14 +128,17 @@ class Runtime:
         self._is_whole = False
         forget: list[int] = []
         try:
-            if leaves is not self._given or transient or self._calls.stale:
+            if transient and self._inputs.again(leaves):
+                pass  # calls and kernels are told all that differs
+            elif leaves is not self._given or transient or self._calls.stale:
                 forget = self._inputs.take(leaves, variables, transient)
-                self._given = None if transient else leaves
+                self._given = None if transient or self._inputs.is_guarding else leaves
             if self._is_one_launch:
-                self._launch()
+                found = self._launch()
+            elif self._shares_arenas:
+                found = self._replay_in_arenas()
             else:
-                self._replay()
-            found = [slot.array for slot in self._memory.slots if slot is not None]
+                found = self._replay()
             if forget:
                 self._inputs.forget(forget)
             self._is_whole = True
@@ -177,33 +156,38 @@ class Runtime:
         text = f"{error}; the largest values of the graph: {largest_values(self.program)}"
         return DeviceOutOfMemory(text, error.code, error.name)
 
-    def _launch(self) -> None:
+    def _launch(self) -> list[Any]:
         """Run a program of one launch, which nothing on the host is part of."""
         calls = self._calls
         if "cuda" in self.program.arenas:
             arena = self._memory.arenas.get("cuda")
             if arena is None or not arena.is_shared:
                 self._join_arena()
-        self._take_outputs()
+        found = self._take_outputs()
         if calls.stale:
             calls.bind_stale()
         if self._device is not None and self._device.moved:
             self._device.apply()
         for function, arguments in calls.flat:
             function(*arguments)
+        return found
 
-    def _replay(self) -> None:
+    def _replay(self) -> list[Any]:
+        """Run the calls of every step."""
+        found = self._take_outputs()
+        if self._calls.stale:
+            self._context.run(self._calls.bind_stale)
+        if self._device is not None and self._device.moved:
+            self._device.apply()
+        self._context.run(self._calls.make)
+        return found
+
+    def _replay_in_arenas(self) -> list[Any]:
         """Run the calls of every step, with arenas that no other run uses meanwhile."""
         taken: list[tuple[Arenas, Arena]] = []
         try:
-            if self.program.arenas:
-                self._take_arenas(taken)
-            self._take_outputs()
-            if self._calls.stale:
-                self._context.run(self._calls.bind_stale)
-            if self._device is not None and self._device.moved:
-                self._device.apply()
-            self._context.run(_replay, self._calls.flat)
+            self._take_arenas(taken)
+            return self._replay()
         finally:
             while taken:
                 supplier, arena = taken.pop()
@@ -219,6 +203,8 @@ class Runtime:
     def after_fork(self) -> None:
         """Begin anew in a forked child: another thread may have been amid a run."""
         self._lock = threading.RLock()
+        self._locks = ProgramLocks()
+        self._context = _quiet_context()  # the thread that has entered the old one is not here
         self._is_running = False
         self._is_whole = False
 
@@ -244,17 +230,20 @@ class Runtime:
         self._unbind()
         self._memory.arenas[device] = arena
 
-    def _take_outputs(self) -> None:
+    def _take_outputs(self) -> list[Any]:
+        """Return the array of each output of this run."""
         slots = self._memory.slots
+        found = []
         for index, ring in enumerate(self._memory.rings):
             slot = ring.take()
-            if slot is slots[index]:
-                continue
-            slots[index] = slot
-            for step in self._output_steps[index]:
-                self._calls.move(step, slot)
-            if slot.is_on_device and self._device is not None:
-                self._device.move("output", index, slot.array.ptr)
+            if slot is not slots[index]:
+                slots[index] = slot
+                for step in self._output_steps[index]:
+                    self._calls.move(step, slot)
+                if slot.is_on_device and self._device is not None:
+                    self._device.move("output", index, slot.array.ptr)
+            found.append(slot.array)
+        return found
 
     def unbind(self) -> None:
         """Forget the arena; the next run binds every step again.

@@ -14,7 +14,7 @@ from softcuda.driver.graph import CudaGraph
 from softcuda.driver.graph_nodes import GraphNode, KernelNode
 from softcuda.driver.launch import LaunchConfig
 from softcuda.executor.devices import DeviceSession
-from softcuda.executor.inlets import HostInlet, SharedInlet
+from softcuda.executor.inlets import DeviceCopy, HostInlet, SharedInlet
 from softcuda.graph.shapes import numel
 
 __all__ = ["BoundKernel", "Segment"]
@@ -72,15 +72,17 @@ def _type_of(argument: Argument) -> type[Any]:
 class Segment:
     """Consecutive CUDA steps: a driver graph whose nodes run one after the other.
 
-    Small arrays that come from the host between them are nodes too.
+    Small arrays that come from the host between them are nodes too, and copies on the device.
 
     Args:
         session: the device.
-        steps: number and step, in order: steps with kernels, and transfers of up to INLET_BYTES.
+        steps: number and step, in order: steps with kernels, transfers from the host of up to
+            INLET_BYTES, and copies on the device.
 
     Attributes:
         kernels: step number -> its kernels.
         host_inlets: step number -> the array that comes from the host.
+        copies: step number -> the copy on the device.
         shared_inlets: what else is copied before the first kernel; given before the first run.
         label: what messages call it.
     """
@@ -99,11 +101,17 @@ class Segment:
         self.host_inlets = {
             number: HostInlet(session.staging, _nbytes(step), f"step {number}: host to device")
             for number, step in steps
-            if step.backend_id == "transfer"
+            if step.kernel == "h2d"
+        }
+        self.copies = {
+            number: DeviceCopy(_nbytes(step), f"step {number}: copy on the device")
+            for number, step in steps
+            if step.kernel == "d2d"
         }
         self.shared_inlets: list[SharedInlet] = []
         self.label = f"steps {steps[0][0]} to {steps[-1][0]}"
-        self._is_empty = not self.host_inlets and not any(self.kernels.values())
+        moves = self.host_inlets or self.copies
+        self._is_empty = not moves and not any(self.kernels.values())
         self._is_synchronous = session.context.is_synchronous
         state = session.context.state
         self._note = partial(state.pending.setdefault, session.stream.handle, self.label)
@@ -145,6 +153,8 @@ class Segment:
         """Let the next run make the driver graph anew."""
         for inlet in self.host_inlets.values():
             inlet.node = None
+        for copy in self.copies.values():
+            copy.node = None
         for shared in self.shared_inlets:
             shared.node = None
         for kernels in self.kernels.values():
@@ -158,9 +168,9 @@ class Segment:
         for shared in self.shared_inlets:
             before = (shared.add_to(graph, before),)
         for number in sorted(self.kernels):
-            inlet = self.host_inlets.get(number)
-            if inlet is not None:
-                before = (inlet.add_to(graph, before),)
+            moving = self.host_inlets.get(number) or self.copies.get(number)
+            if moving is not None:
+                before = (moving.add_to(graph, before),)
             for bound in self.kernels[number]:
                 launch = bound.launch
                 config = LaunchConfig(launch.grid, launch.block, launch.shared_bytes)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from operator import is_, methodcaller
 from typing import Any, Final
 
 from softcuda.forks import renew_in_child
 
-__all__ = ["VARIABLE_LOCKS", "HeldLocks", "VariableLocks"]
+__all__ = ["VARIABLE_LOCKS", "HeldLocks", "ProgramLocks", "VariableLocks"]
+
+_ACQUIRE: Final = methodcaller("acquire")
 
 
 class HeldLocks:
@@ -19,13 +22,11 @@ class HeldLocks:
 
     def __init__(self, locks: Sequence[threading.RLock]) -> None:
         self._locks = locks
-        self._taken = 0
+        self._taken: list[bool] = []
 
     def __enter__(self) -> None:
         try:
-            for lock in self._locks:
-                lock.acquire()
-                self._taken += 1
+            self._taken.extend(map(_ACQUIRE, self._locks))
         except BaseException:  # an interrupt, amid them
             self._release()
             raise
@@ -34,9 +35,10 @@ class HeldLocks:
         self._release()
 
     def _release(self) -> None:
-        while self._taken:
-            self._taken -= 1
-            self._locks[self._taken].release()
+        count = len(self._taken)
+        self._taken = []
+        for lock in self._locks[:count][::-1]:
+            lock.release()
 
 
 class VariableLocks:
@@ -83,3 +85,24 @@ class VariableLocks:
 
 
 VARIABLE_LOCKS: Final = VariableLocks()
+
+
+class ProgramLocks:
+    """The locks of the variables of one program, looked up anew where a buffer is another."""
+
+    def __init__(self) -> None:
+        self._buffers: list[Any] = []
+        self._locks: list[threading.RLock] = []
+
+    def held(self, buffers: list[Any], *, is_lasting: bool) -> HeldLocks:
+        """Return a context manager that holds the locks of the buffers of a run.
+
+        Args:
+            buffers: those that it reads and writes.
+            is_lasting: whether they may be kept until the next run, which likely has the same.
+        """
+        known = self._buffers
+        if len(known) != len(buffers) or not all(map(is_, buffers, known)):
+            self._locks = VARIABLE_LOCKS.ordered(buffers)
+            self._buffers = buffers if is_lasting else []
+        return HeldLocks(self._locks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any, Final
 
 from softcuda.functions.operands import TensorLike, as_tensor, as_tensors
@@ -60,9 +61,12 @@ def _binary(token: str, formula: str, note: str = "") -> Callable[[TensorLike, T
 
 
 def _doc(op: Op, formula: str, note: str) -> str:
-    arithmetic = op.dtype_rule not in _DTYPES
-    result = "of the common dtype" if arithmetic else _DTYPES[op.dtype_rule]
-    bools = "both operands are bool, or " if arithmetic else ""
+    rule = unwrap(op.dtype_rule)
+    arithmetic = rule not in _DTYPES
+    result = "of the common dtype" if arithmetic else _DTYPES[rule]
+    refusals = "both operands are bool, or " if arithmetic else ""
+    if rule is not op.dtype_rule:
+        refusals += "one is complex, or "
     power = "\n        IntegerPowerError: integers to a negative number." * (op.name == "pow")
     text = f"""Return y[i] = {formula} for every element.
 
@@ -77,7 +81,7 @@ def _doc(op: Op, formula: str, note: str) -> str:
 
     Raises:
         ShapeError: the shapes do not broadcast.
-        DTypeError: {bools}an operand cannot be a tensor.
+        DTypeError: {refusals}an operand cannot be a tensor.
         NumberRangeError: a number does not fit the other's dtype.{power}
     """
     return text

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from softcuda.dtype import DType, as_dtype, bool_, check_number, f32, number_dtype
+from softcuda.dtype import DType, as_dtype, bool_, f32
 from softcuda.errors import ArgumentError, DTypeError, ShapeError
 from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Arange, Eye, Full, Linspace, literal
 from softcuda.graph.shapes import broadcast_dims, check_dims
+from softcuda.numbers import check_number, number_dtype
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import flag, is_number, plain_number, whole_number
 
@@ -80,8 +81,8 @@ def shaped_dtype(what: str, shape: Any, dtype: Any) -> DType:
     return as_dtype(dtype)
 
 
-def _plain(number: Any) -> bool | int | float:
-    return number if isinstance(number, (int, float)) else bool(number)
+def _plain(number: Any) -> bool | int | float | complex:
+    return number if isinstance(number, (int, float, complex)) else bool(number)
 
 
 def zeros(shape: int | Sequence[int], dtype: DType | Any = f32) -> Tensor:
@@ -199,8 +200,8 @@ def arange(
     count = -((first - end) // by) if whole else _steps(float(first), float(end), float(by))
     (count,) = check_dims("arange", max(int(count), 0))
     kind = number_dtype(0 if whole else 0.0) if dtype is None else as_dtype(dtype)
-    if kind is bool_:
-        raise DTypeError("arange: dtype bool; allowed are integers and floats")
+    if kind is bool_ or kind.is_complex:
+        raise DTypeError(f"arange: dtype {kind}; allowed are integers and floats")
     start_of, step_of = check_number(first, kind), check_number(by, kind)
     if kind.is_integer and count:
         check_number(first + (count - 1) * by, kind)

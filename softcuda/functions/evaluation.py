@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softcuda import running
+from softcuda import evaluating
 from softcuda.errors import ArgumentTypeError
 from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.tensor import Tensor
@@ -19,7 +19,7 @@ def to(x: TensorLike, device: str) -> Tensor:
 
     Args:
         x: any tensor.
-        device: "cpu" or "cuda".
+        device: "cpu" or "cuda", or the `device` of another tensor.
 
     Returns:
         [x.shape], x.dtype.
@@ -46,4 +46,4 @@ def evaluate(*tensors: Tensor) -> None:
                 f"evaluate: argument {number} is {tensor!r}; allowed are Tensors; "
                 "unpack a list with evaluate(*tensors)"
             )
-    running.evaluate_nodes(tensors)
+    evaluating.evaluate_nodes(tensors)

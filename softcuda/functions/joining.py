@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcuda.dtype import check_number
 from softcuda.errors import ArgumentError, ArgumentTypeError, ShapeError
 from softcuda.functions.operands import TensorLike, as_tensor, as_tensors
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Concat, Dims, Gather, Pad, literal
 from softcuda.graph.shapes import check_dims, normalize_axis
+from softcuda.numbers import check_number
 from softcuda.tensor import Tensor
 from softcuda.tensor.shapes import whole_numbers
 from softcuda.tensor.values import is_number

@@ -12,12 +12,13 @@ from softcuda.errors import ArgumentError, ArgumentTypeError, ExchangeError
 from softcuda.executor.on_demand import duplicate, upload
 from softcuda.functions.creation import shaped_dtype
 from softcuda.functions.operands import TensorLike
-from softcuda.graph.node import on_host
+from softcuda.graph.node import named_device, on_host
 from softcuda.graph.op import OPS
 from softcuda.graph.params import OnDevice
 from softcuda.graph.shapes import check_dims
-from softcuda.interop.capsules import place_of
+from softcuda.interop.capsules import place_of, resolved
 from softcuda.interop.protocols import array_of_host
+from softcuda.pool.buffers import dense_copy
 from softcuda.tensor import Tensor
 from softcuda.tensor.gradients import mark
 from softcuda.tensor.values import array_of, device_array_of
@@ -58,6 +59,7 @@ def tensor(value: TensorLike, dtype: DType | Any = None, *, requires_grad: bool 
         if not isinstance(value.data, np.ndarray):
             return _of_dtype(Tensor.leaf(duplicate(value.data)), wanted)
         value = value.numpy()
+    value = resolved(value)
     shared = device_array_of("tensor", value)
     if shared is not None:
         return _of_dtype(Tensor.leaf(duplicate(shared)), wanted)
@@ -119,7 +121,12 @@ def from_dlpack(value: Any, *, device: str | None = None, copy: bool | None = No
         DTypeError: no dtype has its elements.
         NoDeviceError: CUDA memory, where CUDA cannot be used.
     """
-    wanted = None if device is None else _device("from_dlpack", device)
+    wanted = None if device is None else named_device("from_dlpack", device)
+    if copy not in (True, False, None):
+        raise ArgumentTypeError(
+            f"from_dlpack: copy is {copy!r} of type {type(copy).__name__}; allowed are True, False "
+            "and None"
+        )
     if place_of(value) is None:
         raise ArgumentTypeError(
             f"from_dlpack: a value of type {type(value).__name__} has no __dlpack__ and "
@@ -133,7 +140,7 @@ def from_dlpack(value: Any, *, device: str | None = None, copy: bool | None = No
         data = array_of_host("from_dlpack", value) if shared is None else shared
     needs = []
     if wanted not in (None, here):
-        data = upload(data) if wanted == "cuda" else on_host(data)
+        data = upload(data, what="from_dlpack") if wanted == "cuda" else on_host(data)
         needs.append(f"a copy to {wanted}")
     if isinstance(data, np.ndarray):
         fitting = array_of("from_dlpack", data, copy=False)
@@ -146,14 +153,8 @@ def from_dlpack(value: Any, *, device: str | None = None, copy: bool | None = No
             "forbids it; allow the copy"
         )
     if copy and not needs:
-        data = data.copy() if isinstance(data, np.ndarray) else duplicate(data)
+        data = dense_copy(data) if isinstance(data, np.ndarray) else duplicate(data)
     return Tensor.leaf(data)
-
-
-def _device(what: str, device: str) -> str:
-    if device not in ("cpu", "cuda"):
-        raise ArgumentError(f"{what}: there is no device {device!r}; allowed are 'cpu' and 'cuda'")
-    return device
 
 
 def input(
@@ -180,7 +181,8 @@ def input(
         ArgumentError: the name is empty, or there is no device of this name.
     """
     dims = check_dims("input", shape)
-    params = () if _device("input", device) == "cpu" else OnDevice(device)
+    place = named_device("input", device)
+    params = () if place == "cpu" else OnDevice(place)
     kind = shaped_dtype("input", shape, dtype)
     return Tensor(OPS["input"], (), dims, kind, params, None, _name("input", name))
 
@@ -213,20 +215,21 @@ def variable(
         NoDeviceError: `device` is "cuda" and CUDA cannot be used here.
     """
     checked = _name("variable", name)
-    on_device = _device("variable", device) == "cuda"
+    on_device = named_device("variable", device) == "cuda"
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Tensor):
         data = value.evaluate().data
     else:
+        value = resolved(value)
         data = device_array_of("variable", value)
     if data is None:
         data = array_of("variable", value, wanted, copy=False)
     elif wanted not in (None, dtype_of_array(data.dtype)) or not (on_device and _is_dense(data)):
         data = array_of("variable", on_host(data), wanted, copy=False)
     if not on_device:
-        data = data.copy(order="C")
+        data = dense_copy(data)
     elif isinstance(data, np.ndarray):
-        data = upload(data, is_volatile=True)
+        data = upload(data, is_volatile=True, what="variable")
     else:
         data = duplicate(data, is_volatile=True)
     made = Tensor.leaf(data, OPS["variable"], checked)

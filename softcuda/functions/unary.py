@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any, Final
 
 from softcuda.dtype import DType
@@ -15,6 +16,7 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "angle",
     "asin",
     "asinh",
     "astype",
@@ -32,6 +34,7 @@ __all__ = [
     "expm1",
     "floor",
     "gelu",
+    "imag",
     "isfinite",
     "isinf",
     "isnan",
@@ -41,6 +44,7 @@ __all__ = [
     "logical_not",
     "mish",
     "negative",
+    "real",
     "reciprocal",
     "relu",
     "round",
@@ -60,6 +64,7 @@ __all__ = [
 
 _DTYPES: Final[dict[Any, str]] = {
     dt.same: "of the dtype of x",
+    dt.part: "of the dtype of x, of that of its parts where x is complex",
     dt.floating: "of the dtype of x, f32 for bool and integers",
     dt.boolean: "bool",
 }
@@ -78,15 +83,18 @@ def _unary(token: str, formula: str, note: str = "") -> Callable[[TensorLike], T
 
 
 def _doc(op: Op, formula: str, note: str) -> str:
-    arithmetic = op.dtype_rule not in _DTYPES
-    result = "of the dtype of x" if arithmetic else _DTYPES[op.dtype_rule]
-    refused = "DTypeError: x is bool, or " if arithmetic else "DTypeError: "
+    rule = unwrap(op.dtype_rule)
+    arithmetic = rule not in _DTYPES
+    result = "of the dtype of x" if arithmetic else _DTYPES[rule]
+    excluded = ["bool"] * arithmetic + ["complex"] * (rule is not op.dtype_rule)
+    refused = f"DTypeError: x is {' or '.join(excluded)}, or " if excluded else "DTypeError: "
+    but = f" but {' and '.join(excluded)}" if excluded else ""
     text = f"""Return y[i] = {formula} for every element.
 
     {note or "NaN gives NaN."}
 
     Args:
-        x: [any shape], any dtype{" but bool" if arithmetic else ""}.
+        x: [any shape], any dtype{but}.
 
     Returns:
         [shape of x], {result}.
@@ -103,6 +111,8 @@ square = _unary("square", "x[i] * x[i]", "Integers wrap.")
 negative = _unary("neg", "-x[i]", "Integers wrap.")
 relu = _unary("relu", "max(x[i], 0)", "relu(NaN) is NaN, relu(-0) is +0.")
 conj = _unary("conj", "the complex conjugate of x[i]", "Real numbers are their own conjugates.")
+real = _unary("real", "the real part of x[i]", "Real numbers are their own real parts.")
+imag = _unary("imag", "the imaginary part of x[i]", "Real numbers give 0.")
 floor = _unary("floor", "the largest integer not above x[i]")
 ceil = _unary("ceil", "the smallest integer not below x[i]")
 round = _unary("round", "the integer nearest to x[i]", "A tie goes to the even integer.")
@@ -141,11 +151,29 @@ logical_not = _unary("logical_not", "whether x[i] is 0 or False", "NaN counts as
 copy = _unary("copy", "x[i]", "A node of its own: of a variable, the value at evaluation.")
 
 
+def angle(x: TensorLike) -> Tensor:
+    """Return y[i] = the angle of x[i] in the complex plane, atan2(imag(x[i]), real(x[i])).
+
+    In [-pi, pi]; a negative real number has the angle pi. NaN gives NaN.
+
+    Args:
+        x: [any shape], any dtype.
+
+    Returns:
+        [shape of x], of the dtype of the parts of x; f32 for bool and integers.
+
+    Raises:
+        DTypeError: x cannot be a tensor.
+    """
+    return as_tensor("angle", x).angle()
+
+
 def cast(x: TensorLike, dtype: DType | Any) -> Tensor:
     """Return the elements of a tensor in another dtype.
 
     Floats are rounded once, to nearest even; float to integer truncates, saturates, and makes 0
-    of NaN; integers wrap; anything but 0 becomes True.
+    of NaN; integers wrap; anything but 0 becomes True. Complex numbers become complex numbers or
+    bools alone: real, imag and abs say which real number is meant.
 
     Args:
         x: [any shape], any dtype.
@@ -155,7 +183,7 @@ def cast(x: TensorLike, dtype: DType | Any) -> Tensor:
         [shape of x], of `dtype`.
 
     Raises:
-        DTypeError: `dtype` names no dtype.
+        DTypeError: `dtype` names no dtype, or is one of integers or floats and x is complex.
     """
     return as_tensor("cast", x).cast(dtype)
 
@@ -171,6 +199,6 @@ def astype(x: TensorLike, dtype: DType | Any) -> Tensor:
         [shape of x], of `dtype`.
 
     Raises:
-        DTypeError: `dtype` names no dtype.
+        DTypeError: `dtype` names no dtype, or is one of integers or floats and x is complex.
     """
     return as_tensor("astype", x).astype(dtype)

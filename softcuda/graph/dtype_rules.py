@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, Final
 
-from softcuda.dtype import DType, bool_, compute_dtype, f32, f64, i64, promote
+from softcuda.dtype import (
+    REAL_DTYPES,
+    DType,
+    bool_,
+    complex128,
+    compute_dtype,
+    f32,
+    f64,
+    i64,
+    promote,
+    real_dtype,
+)
 from softcuda.errors import DTypeError
 
 __all__ = [
     "accumulated",
     "boolean",
     "branches",
+    "check_parts",
     "common",
     "contracted",
+    "converted",
     "factors",
     "floating",
     "given",
     "index",
     "indexed",
+    "magnitude",
     "no_bools",
     "one_hot",
+    "part",
+    "real",
     "same",
     "scattered",
     "unruled",
 ]
 
 Rule = Callable[[Sequence[Any], Any], DType]
+
+_WIDE: Final = (f64, complex128)
 
 
 def same(inputs: Sequence[Any], params: Any) -> DType:
@@ -46,7 +65,17 @@ def common(inputs: Sequence[Any], params: Any) -> DType:
 def floating(inputs: Sequence[Any], params: Any) -> DType:
     """Return the common dtype of the operands, f32 for bools and integers."""
     result = common(inputs, params)
-    return result if result.is_float else f32
+    return result if result.is_inexact else f32
+
+
+def part(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype of the parts of the operand: of itself where it is real."""
+    return real_dtype(inputs[0].dtype)
+
+
+def magnitude(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype of the parts of the operand, f32 for bools and integers."""
+    return real_dtype(floating(inputs, params))
 
 
 def boolean(inputs: Sequence[Any], params: Any) -> DType:
@@ -62,12 +91,47 @@ def index(inputs: Sequence[Any], params: Any) -> DType:
 def accumulated(inputs: Sequence[Any], params: Any) -> DType:
     """Return i64 for bools and integers, else the operand's dtype."""
     dtype: DType = inputs[0].dtype
-    return dtype if dtype.is_float else i64
+    return dtype if dtype.is_inexact else i64
 
 
 def given(inputs: Sequence[Any], params: Any) -> DType:
     """Return the dtype that the params name."""
     return params.dtype  # type: ignore[no-any-return]
+
+
+def real(what: str, rule: Rule) -> Rule:
+    """Return a rule that refuses complex operands and is `rule` for all others."""
+
+    @wraps(rule)
+    def checked(inputs: Sequence[Any], params: Any) -> DType:
+        for operand in inputs:
+            if operand.dtype.is_complex:
+                raise DTypeError(
+                    f"{what}: an operand is {operand.dtype}, and there is no {what} of complex "
+                    f"numbers; allowed are {', '.join(REAL_DTYPES)}; use abs, real or imag first"
+                )
+        return rule(inputs, params)
+
+    return checked
+
+
+def converted(inputs: Sequence[Any], params: Any) -> DType:
+    """Return the dtype that a cast was asked for; complex numbers become no reals but bools."""
+    check_parts("cast", inputs[0].dtype, params.dtype)
+    return params.dtype  # type: ignore[no-any-return]
+
+
+def check_parts(what: str, source: DType, target: DType) -> None:
+    """Refuse a conversion that drops imaginary parts.
+
+    Raises:
+        DTypeError: from a complex dtype to integers or floats.
+    """
+    if source.is_complex and (target.is_float or target.is_integer):
+        raise DTypeError(
+            f"{what}: {source} to {target} would drop the imaginary parts; allowed are complex64, "
+            "complex128 and bool; take real, imag or abs first"
+        )
 
 
 def no_bools(what: str) -> Rule:
@@ -145,10 +209,11 @@ def contracted(inputs: Sequence[Any], params: Any) -> DType:
     result = common(inputs, params)
     if params.dtype is not None:
         given: DType = params.dtype
-        if not given.is_float or (result is f64 and given is not f64):
+        is_narrower = result in _WIDE and given not in _WIDE
+        if not given.is_inexact or is_narrower or (result.is_complex and not given.is_complex):
             raise DTypeError(
-                f"matmul: operands of {result} with a result of {given}; allowed are floats, and "
-                "for f64 operands f64; cast the result"
+                f"matmul: operands of {result} with a result of {given}; allowed are floats, for "
+                "f64 operands f64, and for complex ones complex numbers as wide; cast the result"
             )
         return given
     if result is bool_:

@@ -8,13 +8,14 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import numpy as np
 
 from softcuda.dtype import DType, dtype_of_array
+from softcuda.errors import ArgumentError
 from softcuda.graph.flow import RECORDING, Flow
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Constant, Dims, Params, literal
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.views import view_strides
 
-__all__ = ["HOST", "Device", "Node", "amend", "ancestors", "become", "on_host"]
+__all__ = ["HOST", "Device", "Node", "amend", "ancestors", "become", "named_device", "on_host"]
 
 
 class Device(NamedTuple):
@@ -28,6 +29,27 @@ class Device(NamedTuple):
 
 
 HOST: Final = Device("cpu", 0)
+_PLACES: Final = {"cpu": "cpu", "cpu:0": "cpu", "cuda": "cuda", "cuda:0": "cuda"}
+
+
+def named_device(what: str, device: object) -> str:
+    """Return the type of the device that a name, or a Device, means.
+
+    Args:
+        what: who asks, first word of the error.
+        device: "cpu" or "cuda", with or without the index 0; programs run on no other.
+
+    Raises:
+        ArgumentError: there is no device of this name.
+    """
+    place = _PLACES.get(str(device)) if isinstance(device, (str, Device)) else None
+    if place is None:
+        raise ArgumentError(
+            f"{what}: there is no device {str(device)!r}; allowed are 'cpu' and 'cuda', which are "
+            "also 'cpu:0' and 'cuda:0'"
+        )
+    return place
+
 
 _NONE: Final = OPS["none"]
 _CONSTANT: Final = OPS["constant"]
@@ -37,7 +59,9 @@ N = TypeVar("N", bound="Node")
 _FREE: Final = Flow.FREE
 _TRACED: Final = Flow.TRACED
 _STOPPED: Final = Flow.STOPPED
+_LOST: Final = Flow.LOST
 _is_recording: Final = RECORDING.get  # one look-up less for every node
+_set: Final = object.__setattr__  # `amend` without its call
 
 _FIELDS: Final = (
     *("backend_id", "data", "dims", "dtype", "flow", "grad"),
@@ -111,7 +135,7 @@ class Node:
         self.flow = _FREE
         if inputs:
             for source in inputs:
-                if source.flow is _TRACED and dtype.is_float:
+                if source.flow is _TRACED and dtype.is_inexact:
                     self.flow = _TRACED
                     break
             if not _is_recording():
@@ -132,7 +156,7 @@ class Node:
         return cls(op, (), array.shape, dtype_of_array(array.dtype), (), array, name)
 
     @classmethod
-    def number(cls, value: bool | int | float, dtype: DType) -> Self:
+    def number(cls, value: bool | int | float | complex, dtype: DType) -> Self:
         """Return a number of the graph, rank 0: a constant, part of the structure."""
         return cls(_CONSTANT, (), (), dtype, Constant(literal(value), dtype))
 
@@ -186,13 +210,16 @@ class Node:
         """
         if self.data is not None:
             return
-        amend(self, "data", data)
-        if self.flow is _TRACED:
+        _set(self, "data", data)
+        flow = self.flow
+        if flow is _TRACED:
             return
-        carried = self.dtype.is_float and any(x.dtype.is_float for x in self.inputs)
-        if carried and self.flow is _FREE:
-            amend(self, "flow", Flow.LOST)
-        amend(self, "inputs", ())
+        if flow is _FREE and self.dtype.is_inexact:
+            for source in self.inputs:
+                if source.dtype.is_inexact:
+                    _set(self, "flow", _LOST)
+                    break
+        _set(self, "inputs", ())
 
 
 def _strides_through_views(node: Node) -> Dims:
@@ -237,19 +264,19 @@ def ancestors(roots: Sequence[Node]) -> Iterator[Node]:
         if id(root) in seen:
             continue
         seen.add(id(root))
-        stack: list[tuple[Node, Iterator[Node]]] = [(root, _inputs_of(root))]
+        inputs = root.inputs
+        stack = [(root, iter(() if root.data is not None else inputs))]
         while stack:
             node, pending = stack[-1]
             for source in pending:
-                if id(source) not in seen:
-                    seen.add(id(source))
-                    stack.append((source, _inputs_of(source)))
+                if id(source) in seen:
+                    continue
+                seen.add(id(source))
+                inputs = source.inputs  # before data: settle() sets data, then drops the inputs
+                if inputs and source.data is None:
+                    stack.append((source, iter(inputs)))
                     break
+                yield source
             else:
                 stack.pop()
                 yield node
-
-
-def _inputs_of(node: Node) -> Iterator[Node]:
-    inputs = node.inputs  # read before data: settle() sets data first, then drops the inputs
-    return iter(()) if node.data is not None else iter(inputs)

@@ -89,17 +89,35 @@ def _elementwise(
     return Op(name, public or name, Kind.ELEMENTWISE, arity, shape, result, operand)
 
 
+def _real(name: str, *, arity: int = 1, result: dt.Rule = dt.same) -> Op:
+    return _elementwise(name, arity=arity, result=dt.real(name, result))
+
+
 def _floating(name: str, public: str | None = None, *, arity: int = 1) -> Op:
     return _elementwise(name, public, arity=arity, result=dt.floating, operand=dt.floating)
 
 
-def _arithmetic(name: str, public: str | None = None, *, arity: int = 2) -> Op:
+def _real_floating(name: str, *, arity: int = 1) -> Op:
+    result = dt.real(name, dt.floating)
+    return _elementwise(name, arity=arity, result=result, operand=dt.floating)
+
+
+def _arithmetic(
+    name: str, public: str | None = None, *, arity: int = 2, is_real: bool = False
+) -> Op:
     rule = dt.no_bools(public or name)
+    if is_real:
+        rule = dt.real(public or name, rule)
     return _elementwise(name, public, arity=arity, result=rule, operand=rule)
 
 
 def _comparison(name: str, public: str) -> Op:
     return _elementwise(name, public, arity=2, result=dt.boolean, operand=dt.common)
+
+
+def _ordering(name: str, public: str) -> Op:
+    result = dt.real(public, dt.boolean)
+    return _elementwise(name, public, arity=2, result=result, operand=dt.common)
 
 
 def _logical(name: str, arity: int = 2) -> Op:
@@ -140,6 +158,11 @@ def _created(name: str, shape: Callable[[Sequence[Any], Any], Dims], arity: int 
     return Op(name, name, kind, arity, shape, dt.given)
 
 
+def _composite(name: str, arity: int, shape: Callable[[Sequence[Any], Any], Dims]) -> Op:
+    result = dt.real(name, dt.floating)
+    return Op(name, name, Kind.COMPOSITE, arity, shape, result, dt.floating)
+
+
 _ROWS: Final[tuple[Op, ...]] = (
     # leaves
     Op("none", "tensor", Kind.LEAF, 0, sh.unruled, dt.unruled),
@@ -148,67 +171,65 @@ _ROWS: Final[tuple[Op, ...]] = (
     Op("constant", "tensor", Kind.LEAF, 0, sh.scalar, dt.given),
     # one operand
     _arithmetic("neg", "negative", arity=1),
-    _elementwise("abs"),
+    _elementwise("abs", result=dt.part),
     _elementwise("sign"),
     _arithmetic("square", arity=1),
-    _elementwise("relu"),
+    _real("relu"),
     _elementwise("conj"),
-    _elementwise("floor"),
-    _elementwise("ceil"),
-    _elementwise("round"),
-    *(
-        _floating(name)
-        for name in (
-            *("sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p"),
-            *("sin", "cos", "tan", "asin", "acos", "atan"),
-            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-            *("sigmoid", "gelu", "silu", "mish", "softplus", "softsign", "erf", "reciprocal"),
-        )
-    ),
+    _elementwise("real", result=dt.part),
+    _elementwise("imag", result=dt.part),
+    _real("floor"),
+    _real("ceil"),
+    _real("round"),
+    *map(_floating, ("sqrt", "rsqrt", "reciprocal", "exp", "log")),
+    *map(_floating, ("sin", "cos", "tan", "sinh", "cosh", "tanh")),
+    *map(_real_floating, ("exp2", "expm1", "log2", "log1p")),
+    *map(_real_floating, ("asin", "acos", "atan", "asinh", "acosh", "atanh")),
+    *map(_real_floating, ("sigmoid", "gelu", "silu", "mish", "softplus", "softsign", "erf")),
     _elementwise("isnan", result=dt.boolean),
     _elementwise("isinf", result=dt.boolean),
     _elementwise("isfinite", result=dt.boolean),
     _logical("logical_not", arity=1),
-    _elementwise("cast", result=dt.given, operand=dt.same),
+    _elementwise("cast", result=dt.converted, operand=dt.same),
     _elementwise("copy"),
     # two operands
     _arithmetic("add"),
     _arithmetic("sub", "subtract"),
     _arithmetic("mul", "multiply"),
     _floating("div", "divide", arity=2),
-    _arithmetic("floor_divide"),
-    _arithmetic("remainder"),
+    _arithmetic("floor_divide", is_real=True),
+    _arithmetic("remainder", is_real=True),
     _arithmetic("pow"),
-    _elementwise("minimum", arity=2, result=dt.common),
-    _elementwise("maximum", arity=2, result=dt.common),
-    _floating("atan2", arity=2),
+    _real("minimum", arity=2, result=dt.common),
+    _real("maximum", arity=2, result=dt.common),
+    _real_floating("atan2", arity=2),
     _comparison("eq", "equal"),
     _comparison("ne", "not_equal"),
-    _comparison("lt", "less"),
-    _comparison("le", "less_equal"),
-    _comparison("gt", "greater"),
-    _comparison("ge", "greater_equal"),
+    _ordering("lt", "less"),
+    _ordering("le", "less_equal"),
+    _ordering("gt", "greater"),
+    _ordering("ge", "greater_equal"),
     _logical("logical_and"),
     _logical("logical_or"),
     _logical("logical_xor"),
     # three operands
     Op("where", "where", Kind.ELEMENTWISE, 3, sh.broadcast("where"), dt.branches, dt.branches),
-    _elementwise("clip", arity=3, result=dt.common),
+    _real("clip", arity=3, result=dt.common),
     _arithmetic("multiply_add", arity=3),
     # reductions
     _reduction("sum", dt.accumulated),
     _reduction("prod", dt.accumulated),
-    _reduction("min", dt.same),
-    _reduction("max", dt.same),
+    _reduction("min", dt.real("min", dt.same)),
+    _reduction("max", dt.real("max", dt.same)),
     _reduction("mean", dt.floating),
-    _reduction("var", dt.floating),
-    _reduction("std", dt.floating),
-    _reduction("norm", dt.floating),
-    _reduction("logsumexp", dt.floating),
+    _reduction("var", dt.real("var", dt.floating)),
+    _reduction("std", dt.real("std", dt.floating)),
+    _reduction("norm", dt.magnitude),
+    _reduction("logsumexp", dt.real("logsumexp", dt.floating)),
     _reduction("any", dt.boolean),
     _reduction("all", dt.boolean),
-    _reduction("argmin", dt.index),
-    _reduction("argmax", dt.index),
+    _reduction("argmin", dt.real("argmin", dt.index)),
+    _reduction("argmax", dt.real("argmax", dt.index)),
     Op("cumsum", "cumsum", Kind.SCAN, 1, sh.same, dt.accumulated),
     # views
     _moved("reshape", sh.reshape, kind=Kind.VIEW),
@@ -239,9 +260,9 @@ _ROWS: Final[tuple[Op, ...]] = (
     # contraction: matmul, dot, outer and every pair of an einsum
     Op("matmul", "matmul", Kind.CONTRACTION, 2, sh.contraction, dt.contracted, dt.factors),
     # composites
-    Op("softmax", "softmax", Kind.COMPOSITE, 1, sh.same, dt.floating, dt.floating),
-    Op("log_softmax", "log_softmax", Kind.COMPOSITE, 1, sh.same, dt.floating, dt.floating),
-    Op("layer_norm", "layer_norm", Kind.COMPOSITE, -1, sh.layer_norm, dt.floating, dt.floating),
+    _composite("softmax", 1, sh.same),
+    _composite("log_softmax", 1, sh.same),
+    _composite("layer_norm", -1, sh.layer_norm),
 )
 
 OPS: Final[dict[str, Op]] = {op.name: op for op in _ROWS}

@@ -46,25 +46,27 @@ Dims = tuple[int, ...]
 Params = Any  # a NamedTuple below, or () for an op without parameters
 
 
-def literal(value: bool | int | float) -> str:
+def literal(value: bool | int | float | complex) -> str:
     """Return the text of a number that `value_of` reads back exactly.
 
     Example:
-        >>> literal(-0.0), literal(True), literal(7)
-        ('-0.0', 'True', '7')
+        >>> literal(-0.0), literal(True), literal(7), literal(1 - 2j)
+        ('-0.0', 'True', '7', '(1-2j)')
     """
     return repr(value)
 
 
-def value_of(text: str) -> bool | int | float:
-    """Return the number that `literal` wrote.
+def value_of(text: str) -> Any:
+    """Return the number that `literal` wrote: a bool, an int, a float or a complex number.
 
     Example:
-        >>> value_of("inf"), value_of("False"), value_of("-3")
-        (inf, False, -3)
+        >>> value_of("inf"), value_of("False"), value_of("-3"), value_of("(1-2j)")
+        (inf, False, -3, (1-2j))
     """
     if text in ("True", "False"):
         return text == "True"
+    if text[-1:] == ")" or text[-1:] == "j":
+        return complex(text)
     digits = text[1:] if text[:1] == "-" else text
     return int(text) if digits.isdecimal() else float(text)
 

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from softcuda.dtype import DType
 from softcuda.errors import ArgumentError
-from softcuda.graph.lines import Graph, GraphBuilder, LeafLayout, Line
+from softcuda.graph.lines import Graph, LeafLayout, Line
 from softcuda.graph.node import Node, ancestors
-from softcuda.graph.op import OPS, Kind
-from softcuda.graph.params import OnDevice, Transfer
+from softcuda.graph.op import OPS, Kind, Op
+from softcuda.graph.params import Dims, OnDevice, Transfer
 from softcuda.graph.philox import philox_blocks
 from softcuda.graph.shapes import contiguous_strides, numel
 
-__all__ = ["Traced", "on_device", "trace"]
+__all__ = ["Outline", "Traced", "on_device", "outline", "trace", "traced"]
 
 _NONE = OPS["none"]
 _ADD = OPS["add"]
+_CONSTANT = OPS["constant"]
+_VARIABLE = OPS["variable"]
+
+_LEAF: Final = Kind.LEAF
+_RANDOM: Final = Kind.RANDOM
+_ARRAY: Final = np.ndarray
+
+_row_major = lru_cache(maxsize=4096)(contiguous_strides)
+
+_Entry = tuple[Op, tuple[int, ...], Dims, DType, Any]  # the fields of a Line
+
+Outline = tuple[tuple[Any, ...], Sequence[Node], Sequence[Node]]
+"""What a trace read: a key, the nodes and the leaves, both as in Traced.
+
+Keys are equal where the graphs are, and made in a fraction of the time, which is all it takes to
+find a graph that is known. Their last item is the graph's updates.
+"""
 
 
 class Traced(NamedTuple):
@@ -44,6 +63,12 @@ class Traced(NamedTuple):
         )
 
 
+def _line(entry: _Entry) -> Line:
+    line = Line(*entry)
+    is_placed = line.op.kind is _LEAF and line.op is not _CONSTANT
+    return line._replace(params=LeafLayout(*line.params)) if is_placed else line
+
+
 def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -> Traced:
     """Return the graph of `outputs` and of the new values of variables.
 
@@ -57,31 +82,60 @@ def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -
     Raises:
         ArgumentError: a generator's variable is updated twice.
     """
-    pairs = list((updates or {}).items())
-    builder = GraphBuilder()
+    return traced(outline(outputs, updates))
+
+
+def traced(found: Outline) -> Traced:
+    """Return an outline with its Graph."""
+    key, nodes, leaves = found
+    if key[0].__class__ is Op:
+        *_, node = nodes
+        entries = [_leaf_entry(at, leaf) for at, leaf in enumerate(leaves)]
+        inputs = tuple(range(len(leaves)))
+        entries.append((node.op, inputs, node.dims, node.dtype, node.params))
+        key = (entries, (len(leaves),), ())
+    entries, outputs, updates = key
+    graph = Graph(tuple([_line(entry) for entry in entries]), outputs, updates)
+    return Traced(graph, tuple(nodes), tuple(leaves))
+
+
+def outline(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -> Outline:
+    """Return what `trace` reads, with a key instead of a Graph.
+
+    Args:
+        outputs: as in `trace`.
+        updates: as in `trace`.
+
+    Raises:
+        ArgumentError: as `trace`.
+    """
+    if not updates and len(outputs) == 1:
+        found = _single(outputs[0])
+        if found is not None:
+            return found
+    pairs = list(updates.items()) if updates else []
     number: dict[int, int] = {}
     nodes: list[Node] = []
     leaves: list[Node] = []
     consumed: dict[int, int] = {}
-    lines = builder.lines
-    for node in ancestors([*outputs, *(v for v, _ in pairs), *(n for _, n in pairs)]):
-        sources = node.inputs
+    entries: list[_Entry] = []
+    changing = [*(v for v, _ in pairs), *(n for _, n in pairs)] if pairs else ()
+    for node in ancestors([*outputs, *changing]):
+        sources, data = node.inputs, node.data
         op, params = node.op, node.params
-        if node.data is not None or op.kind is Kind.LEAF:
-            sources = ()
-            if op.name != "constant":
-                params = LeafLayout(len(leaves), _leaf_strides(node), on_device(node))
-                leaves.append(node)
-                if op.kind is not Kind.LEAF:
-                    op = _NONE
-        inputs = tuple([number[id(source)] for source in sources])
-        if op.kind is Kind.RANDOM:
+        kind = op.kind
+        number[id(node)] = len(nodes)
+        nodes.append(node)
+        if op is not _CONSTANT and (data is not None or kind is _LEAF):
+            entries.append(_leaf_entry(len(leaves), node))
+            leaves.append(node)
+            continue
+        inputs = tuple([number[id(source)] for source in sources]) if data is None else ()
+        if kind is _RANDOM:
             taken = consumed.get(inputs[0], 0)
             params = params._replace(offset=taken)
             consumed[inputs[0]] = taken + philox_blocks(numel(node.dims), node.dtype)
-        number[id(node)] = len(lines)
-        nodes.append(node)
-        lines.append(Line(op, inputs, node.dims, node.dtype, params))
+        entries.append((op, inputs, node.dims, node.dtype, params))
     changed = [(number[id(v)], number[id(n)]) for v, n in pairs]
     for variable, blocks in consumed.items():
         if any(variable == updated for updated, _ in changed):
@@ -90,31 +144,67 @@ def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -
                 "updated beside it; leave it out of updates"
             )
         step = Node.leaf(np.array([0, blocks], np.int64))
-        place = builder.append(
-            Line(_NONE, (), step.dims, step.dtype, LeafLayout(len(leaves), (1,)))
-        )
+        entries.append((_NONE, (), step.dims, step.dtype, (len(leaves), (1,), "cpu")))
         leaves.append(step)
-        changed.append((variable, builder.add(_ADD, (variable, place))))
-    graph = builder.finish([number[id(node)] for node in outputs], changed)
-    return Traced(graph, tuple(nodes), tuple(leaves))
+        changed.append((variable, len(entries)))
+        entries.append((_ADD, (variable, len(entries) - 1), step.dims, step.dtype, ()))
+    asked = tuple([number[id(node)] for node in outputs])
+    return (tuple(entries), asked, tuple(changed)), nodes, leaves
+
+
+def _single(node: Node) -> Outline | None:
+    """Return the outline of one op over different values, on the host dense; None for all others.
+
+    Most evaluations are of one op: its key lists what it is made of, and takes a third of the time.
+    """
+    leaves, op = node.inputs, node.op
+    if not leaves or node.data is not None or op.kind is _RANDOM:
+        return None
+    parts = [op, node.params, node.dims, node.dtype]
+    for leaf in leaves:
+        data, is_variable = leaf.data, leaf.op is _VARIABLE
+        if data.__class__ is not _ARRAY:
+            if data is None or isinstance(data, _ARRAY):
+                return None
+            parts += (leaf.dims, leaf.dtype, (is_variable, data.strides, data.ordinal))
+        elif data.flags.c_contiguous:
+            parts += (leaf.dims, leaf.dtype, is_variable)
+        else:
+            return None
+    count = len(leaves)
+    if count > 1 and (leaves[0] is leaves[1] if count == 2 else len(set(map(id, leaves))) < count):
+        return None
+    return (*parts, ()), (*leaves, node), leaves
+
+
+def _leaf_entry(position: int, leaf: Node) -> _Entry:
+    """Return the fields of a leaf's line, its layout a plain tuple."""
+    op = leaf.op if leaf.op.kind is _LEAF else _NONE
+    return op, (), leaf.dims, leaf.dtype, (position, *_placed(leaf))
 
 
 def on_device(node: Node) -> str:
     """Return the device type that owns a leaf's value, or the value that it will be fed."""
-    device = node.device
-    if device is not None:
-        return device.type
+    data = node.data
+    if data is not None:
+        return "cpu" if isinstance(data, np.ndarray) else "cuda"
     return str(node.params.device) if isinstance(node.params, OnDevice) else "cpu"
 
 
-def _leaf_strides(node: Node) -> tuple[int, ...]:
-    """Return a leaf's strides; where the extent is 1 or there is no element they are row-major."""
-    data = node.data
-    if data is None or (isinstance(data, np.ndarray) and data.flags.c_contiguous):
-        return contiguous_strides(node.dims)
+def _placed(node: Node) -> tuple[Dims, str]:
+    """Return a leaf's strides and device.
+
+    Where the extent is 1, or there is no element, the strides are row-major.
+    """
+    data, row_major = node.data, _row_major(node.dims)
+    if data is None:
+        return row_major, on_device(node)
+    on_host = isinstance(data, np.ndarray)
+    if on_host and data.flags.c_contiguous:
+        return row_major, "cpu"
     size = data.itemsize
-    row_major = contiguous_strides(node.dims)
-    return tuple(
+    strides = tuple(
         r if d <= 1 else s // size
         for d, s, r in zip(node.dims, data.strides, row_major, strict=True)
     )
+    return strides, "cpu" if on_host else "cuda"

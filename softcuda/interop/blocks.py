@@ -12,12 +12,27 @@ from softcuda.errors import DTypeError, ExchangeError, ShapeError
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import check_dims, contiguous_strides, numel
 from softcuda.interop.structs import DeviceType
+from softcuda.interrupts import Uninterrupted
 
-__all__ = ["Block", "Held", "array_at", "checked_layout", "host_array"]
+__all__ = ["FOREIGN_ERRORS", "Block", "Held", "array_at", "checked_layout", "host_array", "span_of"]
 
 Array = np.ndarray[Any, Any]
 
 _SPAN: Final = 1 << 60  # elements
+
+# What the code of another library may raise where it is asked for an array.
+FOREIGN_ERRORS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class Block(NamedTuple):
@@ -74,6 +89,23 @@ def checked_layout(what: str, dims: Dims, strides: Dims | None) -> tuple[Dims, D
     return dims, tuple(dense if extent <= 1 else given for extent, given, dense in layout)
 
 
+def span_of(dims: Dims, strides: Dims, itemsize: int) -> tuple[int, int]:
+    """Return where the memory of an array begins, from its first element on, and its bytes.
+
+    Args:
+        dims: extents, each at least 1.
+        strides: in elements.
+        itemsize: of an element [bytes].
+
+    Example:
+        >>> span_of((3, 2), (-2, 1), 4)
+        (-16, 24)
+    """
+    reach = [stride * (extent - 1) for extent, stride in zip(dims, strides, strict=True)]
+    low = sum(r for r in reach if r < 0)
+    return low * itemsize, (sum(map(abs, reach)) + 1) * itemsize
+
+
 class Held:
     """Holds what another library lent, and gives it back when nobody holds this any more.
 
@@ -97,10 +129,11 @@ class Held:
 def _give_back(
     settle: Callable[[], object], give_back: Callable[[Any], object], argument: object
 ) -> None:
-    try:
-        settle()
-    finally:
-        give_back(argument)
+    with Uninterrupted(is_finalizer=True):
+        try:
+            settle()
+        finally:
+            give_back(argument)
 
 
 class _Memory:
@@ -114,15 +147,16 @@ class _Memory:
 
 
 def array_at(block: Block) -> Array:
-    """Return a block as an array of unsigned integers of the same size.
+    """Return a block as an array of unsigned integers, or complex numbers, of the same size.
 
     It is never read or written here: the memory need not be the host's.
     """
     size = block.dtype.itemsize
+    stands_in = block.dtype if block.dtype.kind == "c" else np.dtype(f"u{size}")
     interface = {
         "version": 3,
         "shape": block.dims,
-        "typestr": np.dtype(f"u{size}").str,
+        "typestr": stands_in.str,
         "data": (block.ptr, block.is_read_only),
         "strides": tuple(stride * size for stride in block.strides),
     }

@@ -6,12 +6,28 @@ Source: https://dmlc.github.io/dlpack/latest/python_spec.html.
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable
 from ctypes import PYFUNCTYPE, c_char_p, c_int, c_void_p, py_object
 from typing import Any, Final, NamedTuple
 
-from softcuda.errors import ArgumentTypeError, DTypeError, ExchangeError, SoftCudaError
-from softcuda.interop.blocks import Block, Held, array_at, checked_layout
+from softcuda.errors import (
+    ArgumentTypeError,
+    DTypeError,
+    ExchangeError,
+    ShapeError,
+    SoftCudaError,
+)
+from softcuda.graph.params import Dims
+from softcuda.graph.shapes import MAX_RANK, numel
+from softcuda.interop.blocks import (
+    FOREIGN_ERRORS,
+    Block,
+    Held,
+    array_at,
+    checked_layout,
+    span_of,
+)
 from softcuda.interop.structs import (
     IS_COPIED,
     NUMPY_OF_CODE,
@@ -28,7 +44,7 @@ from softcuda.interop.structs import (
     TypeCode,
 )
 
-__all__ = ["Place", "asked_for", "encapsulated", "is_versioned", "place_of", "taken"]
+__all__ = ["Place", "asked_for", "encapsulated", "is_versioned", "place_of", "resolved", "taken"]
 
 _is_valid = PYFUNCTYPE(c_int, py_object, c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
@@ -60,15 +76,46 @@ _KINDS: Final = (
     _Kind(VERSIONED, VERSIONED_USED, DLManagedTensorVersioned),
     _Kind(UNVERSIONED, UNVERSIONED_USED, DLManagedTensor),
 )
+# The methods of PyTorch's tensors that tell of lazy bits, and those that write them out.
+_LAZY_BITS: Final = {"is_neg": "resolve_neg", "is_conj": "resolve_conj"}
+_LAST_ADDRESS: Final = (1 << 64) - 1
 _CODES: Final = {dtype: TypeCode(code) for (code, _), dtype in NUMPY_OF_CODE.items()}
 
 
 def place_of(value: object) -> Place | None:
-    """Return where an object with DLPack lives; None for one without."""
+    """Return where an object with DLPack lives; None for one without.
+
+    Raises:
+        ArgumentTypeError: it lives where DLPack has no name for, as a tensor without values does.
+    """
     if not (hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")):
         return None
-    kind, ordinal = value.__dlpack_device__()
-    return Place(int(kind), int(ordinal))
+    try:
+        kind, ordinal = value.__dlpack_device__()
+        return Place(operator.index(kind), operator.index(ordinal))
+    except SoftCudaError:
+        raise
+    except FOREIGN_ERRORS as error:
+        raise ArgumentTypeError(
+            f"the {type(value).__name__} does not say by DLPack where it lives: {error}; allowed "
+            "are arrays in host memory and in CUDA memory"
+        ) from error
+
+
+def resolved(value: Any) -> Any:
+    """Return an object whose memory holds its values: of PyTorch's lazy negatives a copy.
+
+    Its tensors may carry a bit that negates or conjugates what is read; DLPack knows no such bit.
+    """
+    for asks, resolves in _LAZY_BITS.items():
+        if _has_bit(value, asks):
+            value = getattr(value, resolves)()
+    return value
+
+
+def _has_bit(value: Any, asks: str) -> bool:
+    is_set = getattr(value, asks, None)
+    return callable(is_set) and bool(is_set())
 
 
 def asked_for(what: str, value: Any, stream: int | None = None) -> object:
@@ -81,8 +128,15 @@ def asked_for(what: str, value: Any, stream: int | None = None) -> object:
             still has to do; None for host memory.
 
     Raises:
-        ArgumentTypeError: the object does not give one.
+        ArgumentTypeError: the object does not give one, or its memory holds not its values but
+            their negatives or conjugates.
     """
+    for asks, resolves in _LAZY_BITS.items():
+        if _has_bit(value, asks):
+            raise ArgumentTypeError(
+                f"{what}: {asks}() of the {type(value).__name__} is True: its memory does not hold "
+                f"its values; allowed are arrays that do; use .{resolves}() first"
+            )
     options = {} if stream is None else {"stream": stream}
     try:
         try:
@@ -91,7 +145,7 @@ def asked_for(what: str, value: Any, stream: int | None = None) -> object:
             return value.__dlpack__(**options)
     except SoftCudaError:
         raise
-    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+    except FOREIGN_ERRORS as error:
         raise ArgumentTypeError(
             f"{what}: the {type(value).__name__} cannot be read by DLPack: {error}; detach it, or "
             "convert it to a NumPy array first"
@@ -153,19 +207,27 @@ def _described(what: str, tensor: DLTensor, read_only: bool) -> Block:
     if dtype is None:
         raise DTypeError(
             f"{what}: DLPack's elements of code {kind.code}, {kind.bits} bits and {kind.lanes} "
-            "lanes have no dtype; allowed are bool, integers, float16, bfloat16, float32 and "
-            "float64, one lane each; convert them first"
+            "lanes have no dtype; allowed are bool, integers, float16, bfloat16, float32, "
+            "float64, complex64 and complex128, one lane each; convert them first"
         )
     if tensor.device.device_type not in set(DeviceType):
         raise ExchangeError(
             f"{what}: the DLPack capsule holds memory of kind {tensor.device.device_type}; allowed "
             "are host memory and CUDA memory; move the array to the CPU first"
         )
-    rank = tensor.ndim
-    given = None if not tensor.strides else tuple(tensor.strides[:rank])
-    dims, strides = checked_layout(what, tuple(tensor.shape[:rank]) if rank else (), given)
+    dims, strides = _layout(what, tensor)
+    ptr = tensor.data or 0
+    if numel(dims):
+        low, nbytes = span_of(dims, strides, dtype.itemsize)
+        if not ptr or not 0 < ptr + tensor.byte_offset + low <= _LAST_ADDRESS - nbytes:
+            raise ExchangeError(
+                f"{what}: the DLPack capsule holds {list(dims)} elements at address {ptr:#x} and "
+                f"{tensor.byte_offset} bytes; allowed is memory of the array's own; ask its "
+                "library for a fresh capsule"
+            )
+        ptr += tensor.byte_offset
     return Block(
-        ptr=(tensor.data or 0) + tensor.byte_offset,
+        ptr=ptr,
         dims=dims,
         strides=strides,
         dtype=dtype,
@@ -174,6 +236,20 @@ def _described(what: str, tensor: DLTensor, read_only: bool) -> Block:
         is_read_only=read_only,
         owner=None,
     )
+
+
+def _layout(what: str, tensor: DLTensor) -> tuple[Dims, Dims]:
+    """Return the extents and strides [elements] of a struct, which may say anything."""
+    rank = tensor.ndim
+    if not 0 <= rank <= MAX_RANK or (rank and not tensor.shape):
+        raise ShapeError(
+            f"{what}: the DLPack capsule has rank {rank} and "
+            f"{'extents' if tensor.shape else 'no extents'}; allowed are 0 to {MAX_RANK} axes, "
+            "each with an extent; reshape the array first"
+        )
+    dims = tuple(tensor.shape[:rank]) if rank else ()
+    given = tuple(tensor.strides[:rank]) if rank and tensor.strides else None
+    return checked_layout(what, dims, given)
 
 
 def is_versioned(max_version: tuple[int, int] | None) -> bool:

@@ -5,17 +5,19 @@ Source: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, v
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from softcuda.errors import ArgumentTypeError, DTypeError, ExchangeError
-from softcuda.interop.blocks import Block, checked_layout
+from softcuda.errors import ArgumentTypeError, DTypeError, ExchangeError, SoftCudaError
+from softcuda.interop.blocks import FOREIGN_ERRORS, Block, checked_layout
 from softcuda.interop.structs import DeviceType
 
 __all__ = ["Described", "described", "interface_of"]
 
 _LEGACY_STREAM: Final = 1
+_LARGEST: Final = (1 << 64) - 1  # of an address, and of a handle
 _TELLS_STREAM: Final = 3  # the version from which on the interface names a stream
 
 
@@ -38,58 +40,80 @@ def described(what: str, value: Any) -> Described:
 
     Raises:
         ArgumentTypeError: a field is missing or malformed.
-        ExchangeError: the array has a mask, or its strides divide elements.
+        ExchangeError: the array has a mask, its strides divide elements, or a number is none of
+            an address, a version or a stream.
         DTypeError: no dtype has its elements.
         ShapeError: a negative extent, or more than 64 axes.
     """
-    fields = value.__cuda_array_interface__
     try:
-        dims = tuple(int(extent) for extent in fields["shape"])
+        fields = value.__cuda_array_interface__
+        dims = tuple(map(operator.index, fields["shape"]))
         ptr, read_only = fields["data"]
-        dtype = np.dtype(fields["typestr"])
-        version = int(fields["version"])
+        ptr = operator.index(ptr or 0)
+        dtype = _dtype_of(fields["typestr"])
+        version = operator.index(fields["version"])
         strides_bytes = fields.get("strides")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if strides_bytes is not None:
+            strides_bytes = tuple(map(operator.index, strides_bytes))
+        stream = fields.get("stream")
+        stream = None if stream is None else operator.index(stream)
+    except SoftCudaError:
+        raise
+    except FOREIGN_ERRORS as error:
         raise ArgumentTypeError(
             f"{what}: the __cuda_array_interface__ of the {type(value).__name__} cannot be read "
             f"({type(error).__name__}: {error}); allowed is a dict with shape, typestr, data and "
-            "version"
-        ) from None
+            "version, and whole numbers in it"
+        ) from error
+    for name, number in (("data", ptr), ("version", version), ("stream", stream or 0)):
+        if not 0 <= number <= _LARGEST:
+            raise ExchangeError(
+                f"{what}: the __cuda_array_interface__ of the {type(value).__name__} has {number} "
+                f"as its {name}; allowed is 0 to {_LARGEST}"
+            )
     if fields.get("mask") is not None:
         raise ExchangeError(
             f"{what}: the {type(value).__name__} of shape {list(dims)} has a mask, which would be "
             "lost; allowed are arrays without one; fill it first"
         )
-    if dtype.kind not in "biuf" or not dtype.isnative:
+    if dtype.kind not in "biufc" or not dtype.isnative:
         raise DTypeError(
             f"{what}: a CUDA array of typestr {fields['typestr']!r} cannot be a tensor; allowed "
-            "are bool, integers and floats of native byte order; bfloat16 goes by DLPack"
+            "are bool, integers, floats and complex numbers of native byte order; bfloat16 goes by "
+            "DLPack"
         )
     strides = None if strides_bytes is None else _in_elements(what, strides_bytes, dtype)
     dims, strides = checked_layout(what, dims, strides)
-    block = Block(int(ptr or 0), dims, strides, dtype, DeviceType.CUDA, -1, bool(read_only), value)
-    return Described(block, _stream(what, fields, version))
+    block = Block(ptr, dims, strides, dtype, DeviceType.CUDA, -1, bool(read_only), value)
+    return Described(block, _stream(what, stream, version))
 
 
-def _in_elements(what: str, strides_bytes: Any, dtype: np.dtype[Any]) -> tuple[int, ...]:
+def _dtype_of(typestr: object) -> np.dtype[Any]:
+    if not isinstance(typestr, str):
+        raise TypeError(f"the typestr is {typestr!r}, no text")
+    return np.dtype(typestr)
+
+
+def _in_elements(
+    what: str, strides_bytes: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[int, ...]:
     if any(stride % dtype.itemsize for stride in strides_bytes):
         raise ExchangeError(
             f"{what}: strides of {list(strides_bytes)} bytes divide elements of {dtype.itemsize} "
             "bytes; allowed are multiples; copy the array first"
         )
-    return tuple(int(stride) // dtype.itemsize for stride in strides_bytes)
+    return tuple(stride // dtype.itemsize for stride in strides_bytes)
 
 
-def _stream(what: str, fields: Any, version: int) -> int | None:
+def _stream(what: str, stream: int | None, version: int) -> int | None:
     if version < _TELLS_STREAM:
         return _LEGACY_STREAM
-    stream = fields.get("stream")
     if stream == 0:
         raise ExchangeError(
             f"{what}: the __cuda_array_interface__ names stream 0, which is ambiguous; allowed are "
             "1 (the legacy default stream), 2 (the thread's own) and handles"
         )
-    return None if stream is None else int(stream)
+    return stream
 
 
 def interface_of(block: Block, stream: int) -> dict[str, Any]:
@@ -101,7 +125,7 @@ def interface_of(block: Block, stream: int) -> dict[str, Any]:
         AttributeError: bfloat16 elements, which the interface cannot name.
     """
     dtype = block.dtype
-    if dtype.kind not in "biuf":
+    if dtype.kind not in "biufc":
         raise AttributeError(
             f"__cuda_array_interface__ cannot name elements of {dtype}; use DLPack, or cast first"
         )

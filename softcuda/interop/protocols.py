@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from softcuda.errors import ArgumentTypeError
-from softcuda.interop.blocks import host_array
+from softcuda.interop.blocks import FOREIGN_ERRORS, host_array
 from softcuda.interop.capsules import asked_for, place_of, taken
 from softcuda.interop.structs import DeviceType
 
@@ -26,7 +26,10 @@ def lives_on_cuda(value: object) -> bool:
     place = place_of(value)
     if place is not None:
         return place.kind in _CUDA
-    return hasattr(value, "__cuda_array_interface__")
+    try:
+        return hasattr(value, "__cuda_array_interface__")
+    except FOREIGN_ERRORS:
+        return True  # it has one; who reads it says what is wrong with it
 
 
 def array_of_host(what: str, value: object) -> Array:

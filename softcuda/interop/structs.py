@@ -72,6 +72,7 @@ class TypeCode(IntEnum):
     UINT = 1
     FLOAT = 2
     BFLOAT = 4
+    COMPLEX = 5
     BOOL = 6
 
 
@@ -80,6 +81,7 @@ NUMPY_OF_CODE: Final[dict[tuple[int, int], np.dtype[np.generic]]] = {
     **{(TypeCode.INT, 8 * n): np.dtype(f"i{n}") for n in (1, 2, 4, 8)},
     **{(TypeCode.UINT, 8 * n): np.dtype(f"u{n}") for n in (1, 2, 4, 8)},
     **{(TypeCode.FLOAT, 8 * n): np.dtype(f"f{n}") for n in (2, 4, 8)},
+    **{(TypeCode.COMPLEX, 8 * n): np.dtype(f"c{n}") for n in (8, 16)},
     (TypeCode.BFLOAT, 16): np.dtype(ml_dtypes.bfloat16),
     (TypeCode.BOOL, 8): np.dtype(np.bool_),
 }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from softcuda.dtype import DType, check_number
+from softcuda.dtype import DType
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, FeedError, ShapeError
 from softcuda.functions.leaves import asarray
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import numel
 from softcuda.named.descriptors import TensorDescriptor
+from softcuda.numbers import check_number
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import is_number
 
@@ -124,18 +126,27 @@ def check_fits(data: Any, wanted: Wanted) -> None:
 
 
 def scalar_array(name: str, value: Any, dtype: DType) -> Array:
-    """Return a scalar as an array of rank 0.
+    """Return a scalar as an array of rank 0, which is never written.
 
     Raises:
         ArgumentTypeError: it is no number.
         DTypeError, NumberRangeError: the dtype cannot hold it.
     """
+    if value.__class__ is float and value:  # zeros of both signs are equal keys
+        return _known_number(value, dtype)
     if not is_number(value):
         raise ArgumentTypeError(
             f"Plan: {name} is {value!r} of type {type(value).__name__}; allowed is a number"
         )
+    return _number(value, dtype)
+
+
+def _number(value: Any, dtype: DType) -> Array:
     with np.errstate(all="ignore"):  # a number that is too large for its dtype is infinite
         return np.array(check_number(value, dtype), dtype.numpy)
+
+
+_known_number = lru_cache(maxsize=256)(_number)
 
 
 class _Bytes:

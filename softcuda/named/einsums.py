@@ -6,11 +6,12 @@ import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 from softcuda.contraction.arguments import read_arguments
 from softcuda.contraction.equation import bind_ranks, label_extents
-from softcuda.contraction.parse import Subscripts
+from softcuda.contraction.parse import Subscripts, parse_expression
 from softcuda.contraction.path import ContractionPath
 from softcuda.dtype import ComputeType, DType, as_dtype
 from softcuda.functions.operands import TensorLike, as_tensors
@@ -33,13 +34,6 @@ __all__ = [
     "einsum_with_options",
     "within_memory",
 ]
-
-
-class _Typed(NamedTuple):
-    """What a recipe depends on of an operand."""
-
-    dims: Dims
-    dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,7 @@ def einsum(
         DTypeError: operands that are all bool.
         ArgumentError, ArgumentTypeError: an optimiser, path or limit that is not allowed.
     """
-    return _defined(arguments, None, None, PathOptions(optimize, memory_limit))
+    return _defined(arguments, None, None, optimize, memory_limit)
 
 
 def einsum_with_options(
@@ -116,7 +110,7 @@ def einsum_with_options(
         ExpressionError, ShapeError, ArgumentError, ArgumentTypeError: as in `einsum`.
     """
     wanted = None if output_dtype is None else as_dtype(output_dtype)
-    return _defined(arguments, wanted, compute, PathOptions(optimize, memory_limit))
+    return _defined(arguments, wanted, compute, optimize, memory_limit)
 
 
 def einsum_path(
@@ -146,9 +140,8 @@ def einsum_path(
         ConfigError: the profile cannot be used.
     """
     wanted = None if output_dtype is None else as_dtype(output_dtype)
-    options = PathOptions(optimize, memory_limit)
     subscripts, tensors = _read(arguments)
-    recipe = _recipe(subscripts, tensors, wanted, compute, options)
+    recipe = _recipe(subscripts, tensors, wanted, compute, optimize, memory_limit)
     nodes = instantiate(recipe, tensors)
     executable = compile(nodes[recipe.result], config)
     backends = tuple(executable.backend_id(nodes[line]) for line in recipe.steps)
@@ -161,10 +154,24 @@ def _defined(
     arguments: Sequence[Any],
     output_dtype: DType | None,
     compute: ComputeType | None,
-    options: PathOptions,
+    optimize: Any,
+    memory_limit: int | None,
 ) -> Tensor:
+    labels, *operands = arguments or (None,)
+    if labels.__class__ is str and optimize.__class__ is str and memory_limit is None:
+        typed: list[Dims | DType] = []
+        for x in operands:
+            if x.__class__ is not Tensor:
+                break
+            typed += (x.dims, x.dtype)
+        else:  # an expression over tensors, the path left to us: nothing has to be read or asked
+            recipe, needs_look = _found(
+                labels, tuple(typed), output_dtype, compute, optimize, memory_limit
+            )
+            if not needs_look:
+                return instantiate(recipe, operands)[recipe.result]
     subscripts, tensors = _read(arguments)
-    recipe = _recipe(subscripts, tensors, output_dtype, compute, options)
+    recipe = _recipe(subscripts, tensors, output_dtype, compute, optimize, memory_limit)
     return instantiate(recipe, tensors)[recipe.result]
 
 
@@ -178,17 +185,20 @@ def _recipe(
     tensors: Sequence[Tensor],
     output_dtype: DType | None,
     compute: ComputeType | None,
-    options: PathOptions,
+    optimize: Any,
+    memory_limit: int | None,
 ) -> Recipe:
-    limit = checked_limit("einsum", options.memory_limit)
-    typed = tuple([_Typed(x.dims, x.dtype) for x in tensors])
-    found = _found if isinstance(options.optimize, Hashable) else _found.__wrapped__
-    recipe, needs_look = found(subscripts, typed, output_dtype, compute, options)
-    if needs_look and limit is None:
+    if memory_limit is not None:
+        checked_limit("einsum", memory_limit)
+    typed = tuple(chain.from_iterable((x.dims, x.dtype) for x in tensors))
+    found = _found if isinstance(optimize, (str, Hashable)) else _found.__wrapped__
+    recipe, needs_look = found(subscripts, typed, output_dtype, compute, optimize, memory_limit)
+    if needs_look and memory_limit is None:
         is_there = any(on_device(x) == "cuda" for x in tensors)
+        options = PathOptions(optimize)
         bounded = within_memory(recipe, options, "cuda" if is_there else "cpu")
         if bounded is not options:
-            recipe, _ = found(subscripts, typed, output_dtype, compute, bounded)
+            recipe, _ = found(subscripts, typed, output_dtype, compute, *bounded)
     return recipe
 
 
@@ -208,15 +218,19 @@ def within_memory(recipe: Recipe, options: PathOptions, device: str) -> PathOpti
 
 @lru_cache(maxsize=256)
 def _found(
-    subscripts: Subscripts,
-    typed: tuple[_Typed, ...],
+    labels: str | Subscripts,
+    typed: tuple[Dims | DType, ...],
     output_dtype: DType | None,
     compute: ComputeType | None,
-    options: PathOptions,
+    optimize: Any,
+    memory_limit: int | None,
 ) -> tuple[Recipe, bool]:
     """Return a recipe, and whether its intermediates are so large that free memory matters."""
-    described = [TensorDescriptor.contiguous(x.dims, x.dtype) for x in typed]
-    recipe = recipe_of(einsum_operation(subscripts, described, output_dtype, compute), (), options)
+    subscripts = parse_expression(labels) if isinstance(labels, str) else labels
+    pairs: Any = zip(typed[::2], typed[1::2], strict=True)  # flat, since that is hashed sooner
+    described = [TensorDescriptor.contiguous(dims, dtype) for dims, dtype in pairs]
+    operation = einsum_operation(subscripts, described, output_dtype, compute)
+    recipe = recipe_of(operation, (), PathOptions(optimize, memory_limit))
     return recipe, recipe.path is not None and is_large(recipe.path)
 
 

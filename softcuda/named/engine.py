@@ -11,33 +11,24 @@ from softcuda.compiler.program import Program
 from softcuda.compiler.select import Selector
 from softcuda.compiler.settings import Settings
 from softcuda.compiler.table import decision_table, format_bytes
-from softcuda.errors import ArgumentError, NoDeviceError
+from softcuda.errors import NoDeviceError
+from softcuda.executor.runtime import Runtime
 from softcuda.graph.lines import Graph, LeafLayout, Line
+from softcuda.graph.node import named_device
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Dims, Transfer
 from softcuda.graph.trace import Traced
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
-from softcuda.named.plan_runtime import PlanRuntime
 from softcuda.named.recipe import PathOptions, Recipe, Scalar, recipe_of
 from softcuda.running import Config, settings_of
 
-__all__ = ["Engine", "engine_of", "forget_plans"]
+__all__ = ["Engine", "engine_of", "forget_plans", "varied"]
 
 _INPUT: Final = OPS["input"]
 _TRANSFER: Final = OPS["transfer"]
 
-_PLANS: Final = CompileCache[PlanRuntime]()
-
-
-class _PlanKey(NamedTuple):
-    """What a plan's runtime depends on beside its graph.
-
-    The graph holds labels, extents, strides, dtypes, compute type, functions and devices.
-    """
-
-    profile: str
-    registered: int
+_PLANS: Final = CompileCache[Runtime]()
 
 
 class Engine(NamedTuple):
@@ -49,13 +40,15 @@ class Engine(NamedTuple):
         device: "cpu" or "cuda", where its operands and its result are.
         program: what the recipe was compiled to.
         runtime: runs the program.
+        settings: what it was compiled with.
     """
 
     operation: OperationDescriptor
     recipe: Recipe
     device: str
     program: Program
-    runtime: PlanRuntime
+    runtime: Runtime
+    settings: Settings
 
     @property
     def workspace_bytes(self) -> int:
@@ -98,11 +91,8 @@ def engine_of(
         ConfigError, NoDeviceError, BackendError: as `compile`.
         ArgumentError: there is no device of this name, or options that do not fit.
     """
-    if device not in (None, "cpu", "cuda"):
-        raise ArgumentError(
-            f"Plan: there is no device {device!r}; allowed are 'cpu', 'cuda', and None for that of "
-            "the row's backend"
-        )
+    if device is not None:
+        device = named_device("Plan", device)
     scalars = (Scalar.GIVEN,) * operation.scalar_count
     recipe = recipe_of(operation, scalars, options)
     place = device or _device_of(_graph(operation, recipe, "cpu"), config)
@@ -116,11 +106,29 @@ def engine_of(
             f"Plan: device='cuda' and no CUDA device can be used here: {settings.no_device}; leave "
             "device out, or say 'cpu'"
         )
+    runtime = _runtime_of(graph, place, settings)
+    return Engine(operation, recipe, place, runtime.program, runtime, settings)
+
+
+def varied(engine: Engine, scalars: tuple[Scalar, ...]) -> Runtime:
+    """Return a runtime of the operation with its scalars known to be of some kinds.
+
+    Args:
+        engine: of scalars that may be anything, on the host.
+        scalars: how each of them enters.
+    """
+    path = engine.recipe.path
+    options = PathOptions() if path is None else PathOptions(path)
+    recipe = recipe_of(engine.operation, scalars, options)
+    place = engine.device
+    return _runtime_of(_graph(engine.operation, recipe, place), place, engine.settings)
+
+
+def _runtime_of(graph: Graph, place: str, settings: Settings) -> Runtime:
     if place == "cuda" or settings.profile.names_cuda:
         graph = _returned(graph, place)
-    key = _PlanKey(settings.profile.cache_key, registry_changes())
-    runtime = _PLANS.get(graph, key, lambda: PlanRuntime(compile_graph(graph, settings)))
-    return Engine(operation, recipe, place, runtime.program, runtime)
+    key = (graph, settings.profile.cache_key, registry_changes())
+    return _PLANS.get(key) or _PLANS.add(key, graph, Runtime(compile_graph(graph, settings)))
 
 
 def forget_plans() -> None:

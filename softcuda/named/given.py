@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from softcuda.contraction.equation import equation_of, label_extents
 from softcuda.contraction.rules import check_known_output
-from softcuda.dtype import DType, as_dtype, check_number
+from softcuda.dtype import DType, as_dtype
 from softcuda.errors import ArgumentError, ArgumentTypeError, ShapeError
 from softcuda.functions.operands import TensorLike, as_tensors
 from softcuda.graph.shapes import check_dims
@@ -18,6 +18,7 @@ from softcuda.named.operation import OperationDescriptor
 from softcuda.named.operators import BinaryOp, UnaryOp
 from softcuda.named.recipe import PathOptions, Scalar, instantiate, recipe_of
 from softcuda.named.results import elementwise_dtype, unary_dtype
+from softcuda.numbers import check_number
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import is_number
 

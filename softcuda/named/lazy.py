@@ -7,7 +7,7 @@ from typing import Any
 
 from softcuda.dtype import ComputeType, DType, as_dtype
 from softcuda.functions.operands import TensorLike
-from softcuda.named.arithmetic import arithmetic_of
+from softcuda.named.arithmetic import arithmetic_of, factor_dtype
 from softcuda.named.descriptors import Modes, checked_modes
 from softcuda.named.given import (
     ShapeLike,
@@ -82,7 +82,7 @@ def contract(
     factors = [factor_of("contract", "alpha", alpha)]
     factors += [] if c is None else [factor_of("contract", "beta", beta, is_addend=True)]
     wanted = None if output_dtype is None else as_dtype(output_dtype)
-    dtypes = [x.tensor_descriptor.dtype for x in given.descriptors]
+    dtypes = [factor_dtype(x.tensor_descriptor.dtype, x.unary) for x in given.descriptors]
     result = arithmetic_of("contract", dtypes, compute, wanted).result
     modes = checked_modes("contract", out_modes)
     out = result_layout("contract", given, modes, out_shape, result)

@@ -14,7 +14,7 @@ from softcuda.contraction.rules import check_addend, check_keeps_labels, check_p
 from softcuda.dtype import ComputeType, DType
 from softcuda.errors import ArgumentError, ArgumentTypeError
 from softcuda.graph.params import Dims
-from softcuda.named.arithmetic import arithmetic_of, common_dtype
+from softcuda.named.arithmetic import arithmetic_of, common_dtype, factor_dtype
 from softcuda.named.descriptors import Modes, OperandDescriptor, TensorDescriptor, checked_modes
 from softcuda.named.operators import BinaryOp, ReductionOp
 
@@ -46,8 +46,7 @@ class OperationDescriptor:
         out: extents, strides and dtype of the result.
         equation: labels of the operands and of the result, as small ints, and their names.
         functions: f and g of an elementwise operation; what a reduction reduces by.
-        compute: the compute type that was asked for; None for F64 where an operand is f64, F32
-            for other floats, and the integers' own arithmetic.
+        compute: the compute type that was asked for; None as `arithmetic_of` says.
     """
 
     form: Form
@@ -111,7 +110,8 @@ class OperationDescriptor:
         if not operands:
             raise ArgumentError("sum_product: there are no operands; allowed are one or more")
         given = (*operands, *(() if c is None else (c,)))
-        arithmetic_of("contraction", [_dtype(x) for x in given], compute, _checked_out(out).dtype)
+        dtypes = [factor_dtype(_dtype(x), x.unary) for x in given]
+        arithmetic_of("contraction", dtypes, compute, _checked_out(out).dtype)
         return _made(Form.SUM_PRODUCT, given, c is not None, out, out_modes, (), compute)
 
     @classmethod

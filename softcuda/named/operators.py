@@ -10,7 +10,7 @@ __all__ = ["BinaryOp", "ReductionOp", "UnaryOp"]
 class UnaryOp(Enum):
     """A function of every element of an operand; the value is the token of its op.
 
-    Conjugate is the identity of real numbers.
+    Conjugate is the identity of real numbers. Abs of complex numbers is real.
     """
 
     Identity = "identity"

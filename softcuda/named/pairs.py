@@ -148,7 +148,7 @@ class _Walk:
                     "numbers; cast it to an integer, or use reduce with ReductionOp.Any"
                 )
             is_rounded_once = sketch.dtype(line) is dtype and compute_dtype(dtype) is between
-            if between.is_float and not is_rounded_once:
+            if between.is_inexact and not is_rounded_once:
                 line = sketch.cast(line, between)
             line = sketch.add("sum", line, params=Reduce(axes, False))
             labels = tuple(label for label in labels if label in output)
@@ -158,14 +158,14 @@ class _Walk:
         """Return a product of two values, summed over the labels that the output lacks."""
         sketch, between = self._sketch, self._arithmetic.between
         lines = [a.line, b.line]
-        if between.is_float:
+        if between.is_inexact:
             # Integers would be rounded to the result's dtype on their way into a product.
-            lines = [x if sketch.dtype(x).is_float else sketch.cast(x, between) for x in lines]
+            lines = [x if sketch.dtype(x).is_inexact else sketch.cast(x, between) for x in lines]
         target = dtype if between in (dtype, compute_dtype(dtype)) else between
         common = promote(*(sketch.dtype(x) for x in lines))
         stated = None if common is target else target
         params = Contraction(a.labels, b.labels, output, stated, self._arithmetic.compute)
-        if not target.is_float:
+        if not target.is_inexact:
             params = params._replace(dtype=None)
         made = sketch.add("matmul", *lines, params=params)
         return Value(sketch.cast(made, dtype), output)

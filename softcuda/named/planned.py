@@ -9,8 +9,11 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from softcuda.backends.host.conversion import convert
+from softcuda.compiler.program import Program
+from softcuda.compiler.settings import Settings
 from softcuda.contraction.path import ContractionPath
 from softcuda.executor.on_demand import upload, write_array
+from softcuda.executor.runtime import Runtime
 from softcuda.graph.node import Node
 from softcuda.named.checks import (
     check_apart,
@@ -22,8 +25,9 @@ from softcuda.named.checks import (
 )
 from softcuda.named.engine import Engine
 from softcuda.named.operation import OperationDescriptor, check_layout
-from softcuda.named.plan_runtime import PlanRuntime
+from softcuda.named.recipe import Recipe
 from softcuda.named.targets import own_layout, target_of
+from softcuda.named.variants import Ready, Variants, ready, varies
 from softcuda.tensor import Tensor
 
 __all__ = ["Planned", "of_engine"]
@@ -32,6 +36,7 @@ Array = np.ndarray[Any, Any]
 
 _ON_DEVICE: Final = "softcuda.pool.device"
 _KEPT_SCALARS: Final = 16  # sets of scalars that a plan on a device keeps there
+_NOTHING: Final = ()  # no scalars, where none were given
 _NAMES: Final = ("alpha", "beta", "gamma")
 
 P = TypeVar("P", bound="Planned")
@@ -42,16 +47,15 @@ class Planned:
 
     __slots__ = (
         "__weakref__",
-        "_backend_id",
+        "_count",
         "_dims",
         "_dtype",
         "_engine",
         "_kept",
         "_layouts",
-        "_op",
-        "_passing",
-        "_runtime",
+        "_ready",
         "_scalar_dtypes",
+        "_variants",
         "_wanted",
     )
 
@@ -67,16 +71,12 @@ class Planned:
         self._layouts = [(kind, x.shape, x.strides_bytes, x.stored) for x in self._wanted]
         places = engine.recipe.places[len(self._wanted) :]
         self._scalar_dtypes = [lines[place].dtype for place in places]
-        # An array is bound or copied for one run; a scalar stays on a device while it is equal.
-        count = len(self._wanted)
-        self._passing = frozenset(range(count + len(places) if on_host else count))
+        self._count = len(self._wanted)
         self._kept: dict[bytes, list[Any]] = {}
-        program = engine.program
-        result = program.output_lines[program.outputs[0]]
-        self._backend_id = program.choices[result].backend_id
-        self._op = program.graph.lines[result].op
+        # An array is bound or copied for one run; a scalar stays on a device while it is equal.
+        self._ready = ready(engine.runtime, self._count + len(places) * on_host)
+        self._variants = Variants(engine) if varies(engine) else None
         self._dims, self._dtype = operation.out.extents, operation.out.dtype
-        self._runtime = engine.runtime
 
     @property
     def operation(self) -> OperationDescriptor:
@@ -109,29 +109,35 @@ class Planned:
         return f"<softcuda.{type(self).__name__} {self.operation.equation} on {self.device}>"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        operation, recipe, device, program, _ = self._engine
-        return _restored, (type(self), operation, recipe, device, program)
+        operation, recipe, device, program, _, settings = self._engine
+        return _restored, (type(self), operation, recipe, device, program, settings)
 
     def _checked(self, inputs: Any, scalars: Any) -> list[Any]:
-        """Return the arrays of inputs, then of scalars, after every check of them."""
-        layouts = self._layouts
-        if not isinstance(inputs, (list, tuple)) or len(inputs) != len(layouts):
-            checked_list("inputs", inputs, len(layouts))
-        if not isinstance(scalars, (list, tuple)) or len(scalars) != len(self._scalar_dtypes):
+        """Return the arrays of the inputs, after every check of them, and of how many scalars."""
+        if inputs.__class__ is not list or len(inputs) != self._count:
+            checked_list("inputs", inputs, self._count)
+        if scalars is not _NOTHING or self._scalar_dtypes:
             checked_list("scalars", scalars, len(self._scalar_dtypes))
         arrays = []
-        for value, (kind, shape, strides, stored) in zip(inputs, layouts, strict=True):
+        for value, (kind, shape, strides, stored) in zip(inputs, self._layouts, strict=True):
             data = value.data if value.__class__ is Tensor else value
             if (
                 data.__class__ is kind
-                and data.dtype is stored
                 and data.shape == shape
                 and data.strides == strides
+                and data.dtype is stored
             ):
                 arrays.append(data)
             else:
                 arrays.append(checked_array(value, self._wanted[len(arrays)]))
-        return arrays + self._scalar_arrays(scalars) if self._scalar_dtypes else arrays
+        return arrays
+
+    def _with_scalars(self, arrays: list[Any], scalars: Any) -> tuple[Ready, list[Any]]:
+        """Return the program for these scalars, and all arrays that it takes."""
+        given = self._scalar_arrays(scalars)
+        if self._variants is None:
+            return self._ready, arrays + given
+        return self._variants.chosen(arrays, given)
 
     def _scalar_arrays(self, scalars: Sequence[Any]) -> list[Any]:
         made = [
@@ -150,9 +156,13 @@ class Planned:
 
     def executed(self, inputs: Any, scalars: Any) -> Tensor:
         """Run, and return the result as an evaluated tensor."""
-        data = self._runtime.execute(self._checked(inputs, scalars), self._passing)
-        made = Node(self._op, (), self._dims, self._dtype, (), data)
-        made.backend_id = self._backend_id
+        arrays = self._checked(inputs, scalars)
+        program = self._ready
+        if self._scalar_dtypes:
+            program, arrays = self._with_scalars(arrays, scalars)
+        data = program.runtime.run(arrays, (), program.passing)[0]
+        made = Node(program.op, (), self._dims, self._dtype, (), data)
+        made.backend_id = program.backend_id
         made.__class__ = Tensor  # as in Tensor.apply
         return made  # type: ignore[return-value]
 
@@ -165,7 +175,8 @@ class Planned:
             scalars: as in `execute`.
             is_free: whether `out` may have any layout and dtype.
         """
-        arrays = self._checked(inputs, scalars)
+        operands = self._checked(inputs, scalars)
+        program, arrays = self._with_scalars(operands, scalars)
         operation = self._engine.operation
         target = target_of(out)
         described = operation.out
@@ -173,9 +184,8 @@ class Planned:
             described = own_layout(target, described)
         check_fits(target, wanted_of("the output", described, self.device))
         check_layout("Plan", described.extents, described.strides)
-        count = len(self._wanted)
-        check_apart(target, arrays[:count], count - 1 if operation.has_addend else None)
-        data = self._runtime.execute(arrays, self._passing)
+        check_apart(target, operands, self._count - 1 if operation.has_addend else None)
+        data = program.runtime.run(arrays, (), program.passing)[0]
         if isinstance(target, np.ndarray):
             with np.errstate(all="ignore"):
                 convert(data, target)
@@ -190,5 +200,13 @@ def of_engine(cls: type[P], engine: Engine) -> P:
     return made
 
 
-def _restored(cls: type[Any], operation: Any, recipe: Any, device: str, program: Any) -> Any:
-    return of_engine(cls, Engine(operation, recipe, device, program, PlanRuntime(program)))
+def _restored(
+    cls: type[Any],
+    operation: OperationDescriptor,
+    recipe: Recipe,
+    device: str,
+    program: Program,
+    settings: Settings,
+) -> Any:
+    runtime = Runtime(program)
+    return of_engine(cls, Engine(operation, recipe, device, program, runtime, settings))

@@ -63,7 +63,7 @@ class Plan(Planned):
         options = PathOptions(optimize, checked_limit("Plan", memory_limit))
         super().__init__(engine_of(operation, options, config, device))
 
-    def execute(self, inputs: Sequence[Any], scalars: Sequence[float] = ()) -> Tensor:
+    def execute(self, inputs: Sequence[Any], scalars: Sequence[complex] = ()) -> Tensor:
         """Submit the operation and return its result, evaluated; does not wait for a device.
 
         Args:
@@ -80,7 +80,9 @@ class Plan(Planned):
         """
         return self.executed(inputs, scalars)
 
-    def execute_into(self, inputs: Sequence[Any], out: Any, scalars: Sequence[float] = ()) -> None:
+    def execute_into(
+        self, inputs: Sequence[Any], out: Any, scalars: Sequence[complex] = ()
+    ) -> None:
         """Submit the operation and write its result into memory that the caller owns.
 
         Args:

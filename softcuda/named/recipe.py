@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from softcuda.contraction.path import ContractionPath
 from softcuda.contraction.slicing import Storage
-from softcuda.dtype import DType, compute_dtype, promote
+from softcuda.dtype import DType, complex64, compute_dtype, promote, real_dtype
 from softcuda.graph.lines import Line
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
-from softcuda.named.arithmetic import Arithmetic, arithmetic_of, scale_dtype
+from softcuda.named.arithmetic import Arithmetic, arithmetic_of, factor_dtype, scale_dtype
 from softcuda.named.limits import found_path
 from softcuda.named.operation import Form, OperationDescriptor
 from softcuda.named.operators import UnaryOp
@@ -52,12 +52,14 @@ class Recipe(NamedTuple):
         result: the line of the result.
         path: the path of a contraction.
         steps: the line of each step of the path.
+        operands: how many operands there are; their lines are the first ones.
     """
 
     lines: tuple[Line, ...]
     result: int
     path: ContractionPath | None
     steps: tuple[int, ...]
+    operands: int
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -72,11 +74,12 @@ def instantiate(recipe: Recipe, operands: Sequence[Tensor]) -> list[Tensor]:
         recipe: what is made.
         operands: of the dims and dtypes of its inputs; scalars last.
     """
-    nodes: list[Any] = []
-    rest = iter(operands)
-    for op, inputs, dims, dtype, params in recipe.lines:
+    count = recipe.operands
+    nodes: list[Any] = [*operands[:count]]
+    scalars = iter(operands[count:])
+    for op, inputs, dims, dtype, params in recipe.lines[count:]:
         if op is _INPUT:
-            nodes.append(next(rest))
+            nodes.append(next(scalars))
             continue
         made = Node(op, tuple([nodes[k] for k in inputs]), dims, dtype, params)
         made.__class__ = Tensor  # what Tensor.apply does, without asking the rules again
@@ -141,11 +144,12 @@ class _Writer:
         line = sketch.filled(line, out.extents)
         if sketch.lines[line].op is _INPUT:
             line = sketch.add("copy", line)
-        return Recipe(tuple(sketch.lines), line, self._path, self._steps)
+        count = len(self._operation.operands)
+        return Recipe(tuple(sketch.lines), line, self._path, self._steps, count)
 
     def _sum_product(self) -> Value:
         operation, sketch = self._operation, self._sketch
-        dtypes = [x.tensor_descriptor.dtype for x in operation.operands]
+        dtypes = [factor_dtype(x.tensor_descriptor.dtype, x.unary) for x in operation.operands]
         whole = arithmetic_of("contraction", dtypes, operation.compute, operation.out.dtype)
         factors = len(operation.operands) - operation.has_addend
         lines = [self._applied(k, whole.between) for k in range(factors)]
@@ -196,7 +200,7 @@ class _Writer:
         operation, sketch = self._operation, self._sketch
         output = operation.equation.output
         common = operation.common_dtype
-        computed = compute_dtype(common) if common.is_float else None
+        computed = compute_dtype(common) if common.is_inexact else None
         joined = -1
         for number, operand in enumerate(operation.operands):
             line = self._applied(number, computed or operand.tensor_descriptor.dtype)
@@ -212,7 +216,8 @@ class _Writer:
     def _applied(self, number: int, dtype: DType) -> int:
         """Return an operand after its function, which is computed in a dtype of its own.
 
-        Without a function the operand is returned as it is, unless floats are to be wider.
+        Without a function the operand is returned as it is, unless floats are to be wider. The
+        function of a real operand is a real one, whatever the operand meets.
         """
         sketch = self._sketch
         unary = self._operation.operands[number].unary
@@ -220,9 +225,13 @@ class _Writer:
         if unary is UnaryOp.Identity and is_contraction:
             return number
         line = number
-        if dtype.is_float:
-            line = sketch.cast(line, dtype)
+        if dtype.is_inexact:
+            line = sketch.cast(line, self._own_dtype(number, dtype))
         return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)
+
+    def _own_dtype(self, number: int, dtype: DType) -> DType:
+        is_complex = self._operation.operands[number].tensor_descriptor.dtype.is_complex
+        return promote(dtype, complex64) if is_complex else real_dtype(dtype)
 
     def _plain(self, number: int) -> bool:
         return self._operation.form is Form.EINSUM or self._scalars[number] is Scalar.ONE
@@ -263,5 +272,7 @@ class _Writer:
 
     def _applied_addend(self, number: int, dtype: DType) -> int:
         sketch, unary = self._sketch, self._operation.operands[number].unary
-        line = sketch.cast(number, dtype) if dtype.is_float else number
+        line = number
+        if dtype.is_inexact:
+            line = sketch.cast(line, self._own_dtype(number, dtype))
         return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)

@@ -12,6 +12,7 @@ from softcuda.dtype import DType
 from softcuda.graph.params import Dims, Full, Norm, Reduce, literal
 from softcuda.graph.shapes import numel
 from softcuda.named.operators import ReductionOp
+from softcuda.named.results import reduced_dtype
 from softcuda.named.sketch import Sketch, Value
 
 __all__ = ["reduced"]
@@ -48,6 +49,7 @@ def reduced(sketch: Sketch, value: Value, kept: tuple[int, ...], op: ReductionOp
     if not axes and op not in _CHANGES:
         return value
     if op in _EXTREMES and numel(rest) and any(dims[axis] == 0 for axis in axes):
+        reduced_dtype(sketch.dtype(line), op)  # refuses complex numbers
         return Value(_filled(sketch, rest, sketch.dtype(line), op), left)
     if op in _ORDERS:
         return Value(sketch.add("norm", line, params=Norm(axes, False, _ORDERS[op])), left)

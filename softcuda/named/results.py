@@ -43,8 +43,8 @@ def elementwise_dtype(dtypes: Sequence[DType], functions: Sequence[BinaryOp]) ->
         DTypeError: a function does not take the dtypes.
     """
     common = common_dtype(dtypes)
-    found = common if common.is_float else dtypes[0]
+    found = common if common.is_inexact else dtypes[0]
     for dtype, function in zip(dtypes[1:], functions, strict=True):
-        pair = [_Typed((), found), _Typed((), common if common.is_float else dtype)]
+        pair = [_Typed((), found), _Typed((), common if common.is_inexact else dtype)]
         found = OPS[function.value].dtype_rule(pair, ())
     return found

@@ -53,7 +53,7 @@ def own_layout(target: Any, described: TensorDescriptor) -> TensorDescriptor:
 
     Raises:
         ShapeError: another shape.
-        DTypeError: integers for a result of floats.
+        DTypeError: integers for a result of floats, real numbers for one of complex numbers.
     """
     if target.shape != described.extents:
         raise ShapeError(
@@ -63,10 +63,12 @@ def own_layout(target: Any, described: TensorDescriptor) -> TensorDescriptor:
     dtype = described.dtype
     if isinstance(target, np.ndarray):
         dtype = as_dtype(target.dtype)
-        if described.dtype.is_float and not dtype.is_float:
+        loses_parts = described.dtype.is_complex and not dtype.is_complex
+        if loses_parts or (described.dtype.is_float and not dtype.is_inexact):
+            allowed = "complex64 and complex128" if loses_parts else "floats"
             raise DTypeError(
                 f"Plan: the output has dtype {dtype} and the result is {described.dtype}; allowed "
-                "are floats"
+                f"are {allowed}"
             )
     strides = tuple(stride // target.itemsize for stride in target.strides)
     return TensorDescriptor(target.shape, strides, dtype)

@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcuda.dtype import DTYPES, DType
-from softcuda.errors import ArgumentError
+from softcuda.dtype import REAL_DTYPES, DType
+from softcuda.errors import ArgumentError, DTypeError
 from softcuda.functions.operands import TensorLike, as_tensor
 
 __all__ = ["load_tensors", "save_tensors"]
 
 Array = np.ndarray[Any, Any]
 
-_NAMES: Final[dict[str, DType]] = {name.upper(): dtype for name, dtype in DTYPES.items()}
+_NAMES: Final[dict[str, DType]] = {name.upper(): dtype for name, dtype in REAL_DTYPES.items()}
 _NAME_OF: Final = {dtype: name for name, dtype in _NAMES.items()}
 _LENGTH_BYTES: Final = 8
 _HEADER_LIMIT: Final = 100_000_000  # what readers of the format accept [bytes]
@@ -44,13 +44,18 @@ def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, TensorLike]
 
     Raises:
         OSError: it cannot be written.
-        DTypeError, ShapeError, ArgumentTypeError: a value cannot be a tensor.
+        DTypeError, ShapeError, ArgumentTypeError: a value cannot be a tensor, or is complex.
     """
     header: dict[str, Any] = {}
     arrays = []
     at = 0
     for name, value in tensors.items():
         node = as_tensor("save_tensors", value)
+        if node.dtype not in _NAME_OF:
+            raise DTypeError(
+                f"save_tensors: {name} is {node.dtype}; allowed are {', '.join(REAL_DTYPES)}; save "
+                "its real and its imag"
+            )
         array = np.ascontiguousarray(node.numpy()).reshape(node.dims)
         span = [at, at + array.nbytes]
         header[name] = {

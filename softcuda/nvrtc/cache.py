@@ -11,53 +11,31 @@ kept in memory only.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from softcuda import knobs
-from softcuda.errors import CacheMiss, NvrtcNotFound, SoftCudaWarning
+from softcuda.errors import CacheMiss, CompileError, NvrtcNotFound
+from softcuda.forks import renew_in_child
 from softcuda.nvrtc.compiler import Job, compile_job, make_job
 from softcuda.nvrtc.headers import SystemHeaders, note_headers, noted_headers, system_headers
 from softcuda.nvrtc.key import entry_name, key_parts, unit_key
 from softcuda.nvrtc.library import NVRTC, Nvrtc
+from softcuda.nvrtc.notices import Notices
 from softcuda.nvrtc.parallel import run_all
-from softcuda.nvrtc.store import discard, entry_files, read_entry, write_entry
+from softcuda.nvrtc.place import cache_place, debug_options
+from softcuda.nvrtc.store import FoundEntry, discard, entry_files, read_entry, write_entry
 from softcuda.nvrtc.toolchain import (
     Toolchain,
     ask_toolchain,
     note_toolchain,
     noted_toolchain,
 )
-from softcuda.nvrtc.unit import CompileUnit, Cubin, Image
-from softcuda.paths import user_cache_folder
+from softcuda.nvrtc.unit import CompileUnit, Cubin, Image, as_arch
 
-__all__ = ["KernelCache", "cache_place", "debug_options"]
+__all__ = ["KernelCache"]
 
 _READABLE = 200  # longer parts of a key are told in meta.json by their length alone
-
-
-def cache_place() -> Path | None:
-    """Return the folder of compiled kernels: SOFTCUDA_CACHE_DIR, or one in the user's caches.
-
-    None where the first is unset and the user has no home.
-    """
-    named = knobs.cache_folder()
-    if named:
-        return Path(named).expanduser().absolute()
-    folder = user_cache_folder()
-    return None if folder is None else Path(folder)
-
-
-def debug_options() -> tuple[str, ...]:
-    """Return the options that SOFTCUDA_LINEINFO and SOFTCUDA_DEBUG ask for.
-
-    Raises:
-        ArgumentError: one of them is neither 0 nor 1 nor empty.
-    """
-    lines = ("--generate-line-info",) if knobs.compiles_with_lines() else ()
-    return ("--device-debug",) if knobs.compiles_with_debug() else lines
 
 
 class KernelCache:
@@ -93,7 +71,14 @@ class KernelCache:
         self._lock = threading.Lock()
         self._locks: dict[tuple[CompileUnit, str], threading.Lock] = {}
         self._memory: dict[tuple[CompileUnit, str], Cubin] = {}
-        self._said: set[str] = set()
+        self._notices = Notices()
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the locks anew in a forked child."""
+        self._reading = threading.Lock()
+        self._lock = threading.Lock()
+        self._locks = {}
 
     def __repr__(self) -> str:
         where = self.folder or "memory only"
@@ -109,10 +94,17 @@ class KernelCache:
             CompileError: it does not compile.
             NvrtcNotFound: it is not in the cache, and there is no NVRTC.
         """
-        wanted = (unit, arch)
-        cubin = self._memory.get(wanted)
+        cubin = self._memory.get((unit, arch))
         if cubin is not None:
             return cubin
+        try:
+            return self._got(unit, arch)
+        finally:
+            self._notices.give()
+
+    def _got(self, unit: CompileUnit, arch: str) -> Cubin:
+        """Return a unit as `get` does; what is to be said about it waits."""
+        wanted = (unit, arch)
         with self._lock:
             lock = self._locks.setdefault(wanted, threading.Lock())
         with lock:
@@ -136,9 +128,9 @@ class KernelCache:
             CompileError: one does not compile; the first of them in the order of `units`.
             NvrtcNotFound: one is not in the cache, and there is no NVRTC.
         """
-        outcomes = run_all(
-            lambda unit: self.get(unit, arch), units, threads or knobs.thread_count()
-        )
+        threads = threads or knobs.thread_count()
+        outcomes = run_all(lambda unit: self._got(unit, arch), units, threads)
+        self._notices.give()
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         misses = [failure for failure in failures if isinstance(failure, CacheMiss)]
         if len(misses) > 1:
@@ -150,26 +142,36 @@ class KernelCache:
     def _fetch(self, unit: CompileUnit, arch: str) -> Cubin:
         """Return a unit from the disk, else compiled and stored."""
         try:
-            toolchain = self._known_toolchain()
+            toolchain, job = self._planned(unit, arch)
         except NvrtcNotFound as error:
             if self._may_compile:
                 raise
             raise self._miss(
                 unit, arch, "", f"there is no NVRTC to know the key by: {error}"
             ) from error
-        job = self._job(unit, arch, toolchain)
-        cubin, damage = self._look(job, toolchain)
-        if cubin is None and not self._may_compile:
-            raise self._miss(unit, arch, self._key(job, toolchain), damage)
-        if cubin is None and not self._is_confirmed:
+        found = self._look(job, toolchain)
+        if found.cubin is None and not self._may_compile:
+            raise self._miss(unit, arch, self._key(job, toolchain), found.damage)
+        if found.cubin is None and not self._is_confirmed:
             confirmed = self._confirm()
             if confirmed != toolchain:
                 toolchain = confirmed
                 job = self._job(unit, arch, toolchain)
-                cubin, damage = self._look(job, toolchain)
+                found = self._look(job, toolchain)
         if job.kind is Image.PTX:
             self._say_ptx(job, arch, toolchain)
-        return self._compile(job, toolchain, damage) if cubin is None else cubin
+        return found.cubin or self._compile(job, toolchain, found)
+
+    def _planned(self, unit: CompileUnit, arch: str) -> tuple[Toolchain, Job]:
+        """Return what a unit is compiled by, and how; where a note forbids it NVRTC is asked."""
+        toolchain = self._known_toolchain()
+        try:
+            return toolchain, self._job(unit, arch, toolchain)
+        except CompileError:
+            if self._is_confirmed or self._confirm() == toolchain:
+                raise
+        toolchain = self._confirm()
+        return toolchain, self._job(unit, arch, toolchain)
 
     def _known_toolchain(self) -> Toolchain:
         """Return NVRTC's version and architectures, by the note of an earlier process if any."""
@@ -209,37 +211,43 @@ class KernelCache:
     def _key(self, job: Job, toolchain: Toolchain) -> str:
         return unit_key(job, toolchain.version, self._driver_version)
 
-    def _look(self, job: Job, toolchain: Toolchain) -> tuple[Cubin | None, str]:
+    def _look(self, job: Job, toolchain: Toolchain) -> FoundEntry:
         """Return what the disk has, and what is wrong with it."""
         if self.folder is None:
-            return None, ""
+            return FoundEntry(None, "")
         key = self._key(job, toolchain)
         return read_entry(self.folder / entry_name(job.unit, job.arch, key), key)
 
-    def _compile(self, job: Job, toolchain: Toolchain, damage: str) -> Cubin:
+    def _compile(self, job: Job, toolchain: Toolchain, found: FoundEntry) -> Cubin:
+        """Return a job compiled, and stored where the cache can be read and written."""
         key = self._key(job, toolchain)
         entry = self.folder and self.folder / entry_name(job.unit, job.arch, key)
-        if damage:
-            self._warn(
-                f"the entry {entry} of the compile cache is damaged and is made again: {damage}"
+        if found.is_refused:
+            self._say_not_kept(f"read ({entry}: {found.damage})")
+        elif found.damage:
+            self._notices.add(
+                f"the entry {entry} of the compile cache is damaged and is made again: "
+                f"{found.damage}"
             )
         failed = self.folder and self.folder / "failed"
         cubin = compile_job(job, self._nvrtc, failed)
         with self._lock:
             self.compiled += 1
         if entry is None:
-            self._warn_once(
-                "not kept",
+            self._notices.add(
                 "there is no folder for compiled kernels, since the user has no home: they stay "
                 "in memory only; set SOFTCUDA_CACHE_DIR to a folder that can be written",
+                "not kept",
             )
+            return cubin
+        if found.is_refused:
             return cubin
         files = entry_files(cubin, job.source.text, key, self._readable(job, toolchain))
         given = {header.name for header in job.unit.headers}
         for header in job.source.headers:
             if header.name in given:
                 files[header.name] = header.text.encode()
-        if damage and not self._write(discard, entry):
+        if found.damage and not self._write(discard, entry):
             return cubin
         if not self._write(write_entry, entry, files):
             return cubin
@@ -251,13 +259,16 @@ class KernelCache:
         try:
             function(*arguments)
         except OSError as error:
-            self._warn_once(
-                "not kept",
-                f"the compile cache {self.folder} cannot be written ({error}): compiled kernels "
-                "are kept in memory only; set SOFTCUDA_CACHE_DIR to a folder that can be written",
-            )
+            self._say_not_kept(f"written ({error})")
             return False
         return True
+
+    def _say_not_kept(self, why: str) -> None:
+        self._notices.add(
+            f"the compile cache {self.folder} cannot be {why}: compiled kernels are kept in memory "
+            "only; set SOFTCUDA_CACHE_DIR to a folder that can be written",
+            "not kept",
+        )
 
     def _readable(self, job: Job, toolchain: Toolchain) -> list[list[str]]:
         """Return the parts of a key for people to read."""
@@ -276,19 +287,12 @@ class KernelCache:
         )
 
     def _say_ptx(self, job: Job, arch: str, toolchain: Toolchain) -> None:
-        self._warn_once(
+        name, known = f"NVRTC {toolchain.version.partition(' ')[0]}", toolchain.architectures
+        why = f"{arch} is newer than {name} knows"
+        if as_arch(arch).number < known[-1]:
+            why = f"{name} has no {arch}, it has {', '.join(f'sm_{n}' for n in known)}"
+        self._notices.add(
+            f"{why}: kernels are compiled to PTX of {job.arch}, and the driver assembles them; an "
+            f"NVRTC that knows {arch} makes them ready to run",
             f"PTX {arch}",
-            f"{arch} is newer than NVRTC {toolchain.version} knows: kernels are compiled to PTX of "
-            f"{job.arch}, and the driver assembles them; a newer NVRTC makes them ready to run",
         )
-
-    def _warn(self, text: str) -> None:
-        warnings.warn(text, SoftCudaWarning, stacklevel=2)
-
-    def _warn_once(self, topic: str, text: str) -> None:
-        """Warn, unless a warning of that topic was given."""
-        with self._lock:
-            if topic in self._said:
-                return
-            self._said.add(topic)
-        self._warn(text)

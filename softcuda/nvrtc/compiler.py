@@ -119,18 +119,19 @@ def compile_job(job: Job, nvrtc: Nvrtc = NVRTC, failed: Path | None = None) -> C
     Raises:
         CompileError: it does not compile, or holds another global function than the one asked for.
         NvrtcNotFound: there is no NVRTC.
+        ForkedProcessError: this process was forked while another thread compiled.
     """
     headers = job.source.headers
     names = (c_char_p * len(headers))(*(header.name.encode() for header in headers))
     texts = (c_char_p * len(headers))(*(header.text.encode() for header in headers))
+    text, file = job.source.text.encode(), job.unit.file.encode()
     program = c_void_p()
-    nvrtc.nvrtcCreateProgram(
-        byref(program), job.source.text.encode(), job.unit.file.encode(), len(headers), texts, names
-    )
-    try:
-        return _compile(job, nvrtc, program, failed)
-    finally:
-        nvrtc.nvrtcDestroyProgram(byref(program))
+    with nvrtc.working():
+        nvrtc.nvrtcCreateProgram(byref(program), text, file, len(headers), texts, names)
+        try:
+            return _compile(job, nvrtc, program, failed)
+        finally:
+            nvrtc.nvrtcDestroyProgram(byref(program))
 
 
 def _compile(job: Job, nvrtc: Nvrtc, program: c_void_p, failed: Path | None) -> Cubin:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from softcuda.errors import NvrtcNotFound
 from softcuda.knobs import library_places
 from softcuda.nvrtc.digest import digest
+from softcuda.nvrtc.library import EXTRAS_HINT
 from softcuda.nvrtc.notes import read_note, write_note
 
 __all__ = [
@@ -77,8 +78,7 @@ def _missing(why: str) -> NvrtcNotFound:
     return NvrtcNotFound(
         f"cuda_fp16.h, a header of the CUDA runtime, was not found: {why}; searched were the "
         f"packages of this Python and the CUDA toolkit ({places}); install the extra that fits "
-        "the NVIDIA driver: pip install 'softcuda[cuda13]', or 'softcuda[cuda12]' for drivers "
-        "older than 580"
+        f"the NVIDIA driver: {EXTRAS_HINT}"
     )
 
 
@@ -121,9 +121,12 @@ def noted_headers(folder: Path, names: tuple[str, ...]) -> SystemHeaders | None:
     """
     facts = read_note(folder, _topic(names))
     try:
-        return SystemHeaders(str(facts["folder"]), str(facts["digest"]), tuple(facts["names"]))
+        where, content, held = facts["folder"], facts["digest"], facts["names"]
     except (KeyError, TypeError):
         return None
+    if not isinstance(held, list) or not all(isinstance(x, str) for x in (where, content, *held)):
+        return None
+    return SystemHeaders(where, content, tuple(held))
 
 
 def note_headers(folder: Path, names: tuple[str, ...], headers: SystemHeaders) -> None:

@@ -13,7 +13,7 @@ from softcuda.version import __version__
 __all__ = ["SCHEMA", "entry_name", "key_parts", "unit_key"]
 
 # The form of an entry and of its key; another number makes every older entry a miss.
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 
 def key_parts(job: Job, nvrtc_version: str, driver_version: int | None) -> list[tuple[str, bytes]]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import byref, c_int
 from typing import Any, Final, NamedTuple
 
-from softcuda.errors import CompileError, NvrtcNotFound
+from softcuda.errors import CompileError, ForkedProcessError, NvrtcNotFound
+from softcuda.forks import renew_in_child
 from softcuda.knobs import library_places
 from softcuda.nvrtc.api import (
     COMPILATION_FAILED,
@@ -23,7 +25,12 @@ from softcuda.nvrtc.api import (
     NVRTC_RESULTS,
 )
 
-__all__ = ["NVRTC", "LoadedNvrtc", "Nvrtc", "extra_for_driver", "find_nvrtc"]
+__all__ = ["EXTRAS_HINT", "NVRTC", "LoadedNvrtc", "Nvrtc", "extra_for_driver", "find_nvrtc"]
+
+EXTRAS_HINT: Final = (
+    "pip install 'softcuda[cuda13]' for driver 580 or newer, 'softcuda[cuda12]' for older ones; in "
+    "a checkout '.[cuda13]' or '.[cuda12]'"
+)
 
 # Functions whose failure has a log that says more than the result, and those results.
 _ANSWERS: Final = {"nvrtcCompileProgram": (COMPILATION_FAILED, INVALID_OPTION)}
@@ -72,8 +79,17 @@ def find_nvrtc() -> LoadedNvrtc:
         path = str(found.abs_path or "")
         library = ctypes.CDLL(path or "libnvrtc.so")
     except (RuntimeError, OSError) as error:  # pathfinder's errors derive from RuntimeError
-        raise _missing(" ".join(str(error).split())) from error
+        raise _missing(_each_once(" ".join(str(error).split()))) from error
     return LoadedNvrtc(library, path, not found.was_already_loaded_from_elsewhere)
+
+
+def _each_once(text: str) -> str:
+    """Return a list of reasons without those that end an earlier one."""
+    kept: list[str] = []
+    for reason in text.split(", "):
+        if not any(known.endswith(reason) for known in kept):
+            kept.append(reason)
+    return ", ".join(kept)
 
 
 def _missing(why: str) -> NvrtcNotFound:
@@ -84,8 +100,7 @@ def _missing(why: str) -> NvrtcNotFound:
     return NvrtcNotFound(
         f"libnvrtc, which compiles kernels, was not found: {why}; searched were the packages of "
         f"this Python, the CUDA toolkit and the loader's path ({places}); install the extra that "
-        "fits the NVIDIA driver: pip install 'softcuda[cuda13]' for driver 580 or newer, "
-        "'softcuda[cuda12]' for older ones; CPU work needs none of it: SOFTCUDA_CONFIG=default"
+        f"fits the NVIDIA driver: {EXTRAS_HINT}; CPU work needs none of it"
     )
 
 
@@ -106,6 +121,37 @@ class Nvrtc:
         self._version = ""
         self._architectures: tuple[int, ...] = ()
         self._lock = threading.Lock()
+        self._at_work = 0
+        self._is_stuck = False
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child, where what NVRTC was amid never ends."""
+        self._lock = threading.Lock()
+        self._is_stuck = self._is_stuck or self._at_work > 0
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Return a context in which a program is compiled, from its making to its end.
+
+        Raises:
+            ForkedProcessError: this process was forked while another thread compiled: the locks
+                of NVRTC stay held here.
+        """
+        with self._lock:
+            if self._is_stuck:
+                raise ForkedProcessError(
+                    f"no kernel can be compiled in process {os.getpid()}: it was forked while "
+                    "another thread compiled one, and NVRTC's locks stay held; use the start "
+                    "method spawn (multiprocessing.get_context('spawn')), or fork when no kernel "
+                    "is being compiled; kernels in the compile cache and CPU work go on here"
+                )
+            self._at_work += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_work -= 1
 
     def __repr__(self) -> str:
         return f"Nvrtc({self._version or 'not loaded'})"
@@ -163,8 +209,7 @@ class Nvrtc:
         except AttributeError as error:
             raise NvrtcNotFound(
                 f"{loaded.path or 'libnvrtc'} has no function {name}; NVRTC 12.4 or newer is "
-                "needed: pip install 'softcuda[cuda13]', or 'softcuda[cuda12]' for drivers older "
-                "than 580"
+                f"needed: {EXTRAS_HINT}"
             ) from error
         function.restype = c_int  # type: ignore[attr-defined]
         function.argtypes = NVRTC_PROTOTYPES[name]  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from softcuda.knobs import library_places
 from softcuda.nvrtc.digest import digest
+from softcuda.nvrtc.regular import read_json
 
 __all__ = ["read_note", "write_note"]
 
@@ -31,7 +32,7 @@ def read_note(folder: Path, topic: str) -> Any:
         topic: what the facts are about.
     """
     try:
-        note = json.loads((folder / FILE).read_text(encoding="utf-8"))[_installation()][topic]
+        note = read_json(folder / FILE)[_installation()][topic]
         holds = all(_state(path) == state for path, state in note["files"].items())
         return note["facts"] if holds else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -52,7 +53,7 @@ def write_note(folder: Path, topic: str, facts: Any, files: Iterable[str]) -> No
     """
     path = folder / FILE
     try:
-        notes = json.loads(path.read_text(encoding="utf-8"))
+        notes = read_json(path)
     except (OSError, ValueError):
         notes = {}
     notes = notes if isinstance(notes, dict) else {}

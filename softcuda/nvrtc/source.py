@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from softcuda.errors import CompileError
-from softcuda.nvrtc.unit import CompileUnit, Header
+from softcuda.nvrtc.unit import CompileUnit, Cubin, Header
 from softcuda.paths import packaged_folder
 
-__all__ = ["SYSTEM_HEADERS", "Source", "read_source"]
+__all__ = ["SYSTEM_HEADERS", "Built", "Source", "read_source"]
 
 SYSTEM_HEADERS: Final = ("cuda_bf16.h", "cuda_fp16.h")
 
@@ -35,6 +35,13 @@ class Source(NamedTuple):
     text: str
     headers: tuple[Header, ...]
     system: tuple[str, ...]
+
+
+class Built(NamedTuple):
+    """A compiled kernel, and what it was compiled from."""
+
+    cubin: Cubin
+    source: Source
 
 
 def read_source(unit: CompileUnit) -> Source:

@@ -9,14 +9,16 @@ import secrets
 import shutil
 import sys
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from softcuda.nvrtc.regular import read_json, read_regular
 from softcuda.nvrtc.unit import Cubin, Image, Resources
 
 __all__ = ["FoundEntry", "discard", "entry_files", "read_entry", "write_entry"]
 
 SOURCE: Final = "kernel.cu"
 META: Final = "meta.json"
+SEAL: Final = "meta_sha256"
 _IMAGES: Final = {Image.CUBIN: "kernel.cubin", Image.PTX: "kernel.ptx"}
 
 
@@ -26,10 +28,12 @@ class FoundEntry(NamedTuple):
     Attributes:
         cubin: the kernel; None where there is no entry or a damaged one.
         damage: what is wrong with the entry; "" where nothing is.
+        is_refused: whether this user may not read it, which is no damage.
     """
 
     cubin: Cubin | None
     damage: str
+    is_refused: bool = False
 
 
 def entry_files(cubin: Cubin, source: str, key: str, readable: list[list[str]]) -> dict[str, bytes]:
@@ -51,11 +55,17 @@ def entry_files(cubin: Cubin, source: str, key: str, readable: list[list[str]]) 
         "sha256": hashlib.sha256(cubin.image).hexdigest(),
         "log": cubin.log,
     }
+    sealed = {**meta, SEAL: _seal(meta)}
     return {
         SOURCE: source.encode(),
         _IMAGES[cubin.kind]: cubin.image,
-        META: (json.dumps(meta, indent=1) + "\n").encode(),
+        META: (json.dumps(sealed, indent=1) + "\n").encode(),
     }
+
+
+def _seal(meta: dict[str, Any]) -> str:
+    """Return the SHA-256 of what `meta.json` says beside it."""
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
 
 
 def read_entry(folder: Path, key: str) -> FoundEntry:
@@ -66,18 +76,25 @@ def read_entry(folder: Path, key: str) -> FoundEntry:
         key: the full key, which the entry must have.
     """
     try:
-        meta = json.loads((folder / META).read_text(encoding="utf-8"))
+        meta = read_json(folder / META)
+        stored, sealed = meta["key"], meta.pop(SEAL)
+        if sealed != _seal(meta):
+            return FoundEntry(None, f"{META} has SHA-256 {_seal(meta)}, its {SEAL} is {sealed}")
         kind = Image(meta["kind"])
-        image = (folder / _IMAGES[kind]).read_bytes()
+        image = read_regular(folder / _IMAGES[kind])
         resources = Resources(**meta["resources"]) if meta["resources"] else None
         cubin = Cubin(image, kind, meta["name"], meta["arch"], meta["log"], resources, str(folder))
-        stored, wanted = meta["key"], meta["sha256"]
-    except FileNotFoundError as error:
-        missing = Path(str(error.filename)).name
-        return FoundEntry(None, f"{missing} is missing" if os.path.lexists(folder) else "")
+        wanted = meta["sha256"]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not os.path.lexists(folder):  # nor is there one where the cache itself is a file
+            return FoundEntry(None, "")
+        missing = isinstance(error, FileNotFoundError)
+        what = f"{Path(str(error.filename)).name} is missing" if missing else "it is no folder"
+        return FoundEntry(None, what)
     except OSError as error:
-        return FoundEntry(None, f"it cannot be read: {error.strerror or error}")
-    except (ValueError, KeyError, TypeError) as error:
+        what = f"it cannot be read: {error.strerror or error}"
+        return FoundEntry(None, what, isinstance(error, PermissionError))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return FoundEntry(None, f"{META} is damaged: {error!r}")
     found = hashlib.sha256(image).hexdigest()
     if stored != key:

@@ -37,9 +37,12 @@ def noted_toolchain(folder: Path) -> Toolchain | None:
     """Return what an earlier process of this installation noted; None where nothing holds."""
     facts = read_note(folder, _TOPIC)
     try:
-        return Toolchain(str(facts["version"]), tuple(int(n) for n in facts["architectures"]))
-    except (ValueError, KeyError, TypeError):
+        version, numbers = facts["version"], facts["architectures"]
+    except (KeyError, TypeError):
         return None
+    if not isinstance(version, str) or not isinstance(numbers, list) or not numbers:
+        return None
+    return Toolchain(version, tuple(numbers)) if all(type(n) is int for n in numbers) else None
 
 
 def note_toolchain(folder: Path, nvrtc: Nvrtc) -> None:

@@ -8,11 +8,23 @@ from typing import Final, NamedTuple
 
 from softcuda.errors import CompileError
 
-__all__ = ["Arch", "CompileUnit", "Cubin", "Header", "Image", "Resources", "as_arch"]
+__all__ = [
+    "FIRST_OF_SUFFIX",
+    "Arch",
+    "CompileUnit",
+    "Cubin",
+    "Header",
+    "Image",
+    "Resources",
+    "as_arch",
+]
 
 OLDEST: Final = 75
+# a: features of one architecture, f: of its family. Source: CUDA C++ Programming Guide, "Feature
+# Availability".
+FIRST_OF_SUFFIX: Final = {"a": 90, "f": 100}
 
-_ARCH: Final = re.compile(r"sm_(\d{2,3})([af]?)")
+_ARCH: Final = re.compile(r"sm_([0-9]{2,3})([af]?)")
 
 
 class Image(Enum):
@@ -43,7 +55,7 @@ def as_arch(name: str) -> Arch:
     """Return the architecture that a name such as "sm_90a" means.
 
     Raises:
-        CompileError: it is no architecture, or one older than sm_75.
+        CompileError: it is no architecture, one older than sm_75, or has a suffix that it lacks.
 
     Example:
         >>> as_arch("sm_90a")
@@ -58,7 +70,13 @@ def as_arch(name: str) -> Arch:
     if arch.number < OLDEST:
         raise CompileError(
             f"{name} is not supported; the oldest architecture is sm_{OLDEST} (compute capability "
-            "7.5); run on the CPU instead: SOFTCUDA_CONFIG=default"
+            "7.5); run on the CPU instead: config='default', or SOFTCUDA_CONFIG=default"
+        )
+    first = FIRST_OF_SUFFIX.get(arch.suffix, OLDEST)
+    if arch.number < first:
+        raise CompileError(
+            f"sm_{arch.number} has no variant {arch.suffix}, architectures from sm_{first} on have "
+            f"one; name it sm_{arch.number}"
         )
     return arch
 

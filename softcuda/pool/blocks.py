@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from softcuda.errors import SoftCudaError, SoftCudaWarning
+from softcuda.errors import ArgumentTypeError, SoftCudaError, SoftCudaWarning
+from softcuda.interrupts import Uninterrupted
 from softcuda.pool.buffers import ALIGNMENT
 from softcuda.sizes import bytes_text
 
@@ -20,6 +22,7 @@ __all__ = [
     "drop_blocks",
     "exact_bytes",
     "round_up",
+    "whole_bytes",
 ]
 
 BLOCK_BYTES: Final = 2 << 20  # the block_size of DEFAULT.soft
@@ -194,19 +197,35 @@ def _age(entry: tuple[int, Any]) -> int:
 
 def drop_blocks(source: BlockSource[Any], chain: Chain[Any], own: OwnBlocks[Any]) -> None:
     """Free the blocks of a pool that was dropped without close(); a failure is a warning."""
-    chain.move(-1, 0)
-    own.take_back(0)
-    try:
-        for block in (*chain.take_unused(), *own.take_unused()):
-            source.free(block)
-    except SoftCudaError as error:
-        warnings.warn(
-            f"a dropped BumpPool({source.name}) could not free its blocks: {error}",
-            SoftCudaWarning,
-            stacklevel=1,
-        )
+    with Uninterrupted(is_finalizer=True):
+        chain.move(-1, 0)
+        own.take_back(0)
+        try:
+            for block in (*chain.take_unused(), *own.take_unused()):
+                source.free(block)
+        except SoftCudaError as error:
+            warnings.warn(
+                f"a dropped BumpPool({source.name}) could not free its blocks: {error}",
+                SoftCudaWarning,
+                stacklevel=1,
+            )
 
 
 def exact_bytes(nbytes: int) -> str:
     """Return a byte count with a unit and in bytes."""
     return f"{nbytes} bytes" if nbytes < 1024 else f"{bytes_text(nbytes)} ({nbytes} bytes)"
+
+
+def whole_bytes(name: str, nbytes: object) -> int:
+    """Return an argument of a pool as a whole number.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        return operator.index(nbytes)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"BumpPool: {name} is {nbytes!r} of type {type(nbytes).__name__}; allowed is a whole "
+            "number of bytes"
+        ) from error

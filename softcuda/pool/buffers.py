@@ -11,7 +11,7 @@ import numpy as np
 
 from softcuda.errors import ArgumentError, PoolExhausted
 
-__all__ = ["ALIGNMENT", "aligned_empty", "aligned_memory", "separate", "strided"]
+__all__ = ["ALIGNMENT", "aligned_empty", "aligned_memory", "dense_copy", "separate", "strided"]
 
 Array = np.ndarray[Any, Any]
 NumpyDType = np.dtype[Any]
@@ -42,6 +42,21 @@ def aligned_empty(dims: tuple[int, ...], dtype: NumpyDType) -> Array:
     """
     memory, start = aligned_memory(dims, dtype)
     return _ndarray(dims, dtype, memory, start)
+
+
+def dense_copy(array: Array, dtype: NumpyDType | None = None) -> Array:
+    """Return a row-major copy of an array, aligned as `aligned_empty` aligns.
+
+    Args:
+        array: any strides.
+        dtype: NumPy dtype of the copy, which NumPy converts to; None for that of the array.
+
+    Raises:
+        PoolExhausted: the host has not that much memory.
+    """
+    made = aligned_empty(array.shape, dtype or array.dtype)
+    np.copyto(made, array, casting="unsafe")
+    return made
 
 
 def aligned_memory(dims: tuple[int, ...], dtype: NumpyDType) -> tuple[Array, int]:

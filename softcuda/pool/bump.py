@@ -6,12 +6,12 @@ its own. `reset` moves the top back and keeps the blocks.
 
 from __future__ import annotations
 
-import operator
 import threading
 import weakref
 from typing import Final, Generic, Self
 
-from softcuda.errors import ArgumentError, ArgumentTypeError, ClosedError, PoolExhausted
+from softcuda.errors import ArgumentError, ClosedError, PoolExhausted
+from softcuda.forks import renew_in_child
 from softcuda.pool.blocks import (
     BLOCK_BYTES,
     Allocation,
@@ -24,6 +24,7 @@ from softcuda.pool.blocks import (
     drop_blocks,
     exact_bytes,
     round_up,
+    whole_bytes,
 )
 from softcuda.pool.buffers import ALIGNMENT
 from softcuda.sizes import bytes_text
@@ -69,8 +70,8 @@ class BumpPool(Generic[Memory]):
             ArgumentError: `block_size` is below 1 or `limit_bytes` below 0.
             ArgumentTypeError: one of them is no whole number.
         """
-        block_size = _whole("block_size", block_size)
-        limit_bytes = None if limit_bytes is None else _whole("limit_bytes", limit_bytes)
+        block_size = whole_bytes("block_size", block_size)
+        limit_bytes = None if limit_bytes is None else whole_bytes("limit_bytes", limit_bytes)
         if block_size < 1 or (limit_bytes is not None and limit_bytes < 0):
             raise ArgumentError(
                 f"BumpPool({source.name}): block_size {block_size}, limit_bytes {limit_bytes}; "
@@ -86,6 +87,11 @@ class BumpPool(Generic[Memory]):
         self._own: OwnBlocks[Memory] = OwnBlocks()
         self._high_water = 0
         self._finalizer = weakref.finalize(self, drop_blocks, source, self._chain, self._own)
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._lock = threading.RLock()
 
     def allocate(self, nbytes: int) -> Allocation[Memory]:
         """Return `nbytes` bytes of memory, uninitialised, in O(1).
@@ -100,7 +106,7 @@ class BumpPool(Generic[Memory]):
             ClosedError: the pool is closed.
         """
         if type(nbytes) is not int:
-            nbytes = _whole("nbytes", nbytes)
+            nbytes = whole_bytes("nbytes", nbytes)
         with self._lock:
             chain = self._chain
             start = chain.offset
@@ -284,13 +290,3 @@ class BumpPool(Generic[Memory]):
             f"{why}; a request may be as large as what is left in one place: reset(mark) what is "
             "no longer needed, or make the pool with a larger limit_bytes"
         )
-
-
-def _whole(name: str, nbytes: object) -> int:
-    try:
-        return operator.index(nbytes)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise ArgumentTypeError(
-            f"BumpPool: {name} is {nbytes!r} of type {type(nbytes).__name__}; allowed is a whole "
-            "number of bytes"
-        ) from error

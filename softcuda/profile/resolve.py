@@ -140,7 +140,7 @@ class ProfileStore:
         if found is None:
             folder = user_config_folder()
             if folder is not None:
-                found = self._load(os.path.join(folder, CONFIG_NAME), backends, machine)
+                found = self._load(f"{folder}{os.sep}{CONFIG_NAME}", backends, machine)
         return found or self._explicit(DEFAULT, "the installation", backends, machine)
 
     def _explicit(

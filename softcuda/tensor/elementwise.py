@@ -17,6 +17,7 @@ _CAST: Final = OPS["cast"]
 _CLIP: Final = OPS["clip"]
 _MINIMUM: Final = OPS["minimum"]
 _MAXIMUM: Final = OPS["maximum"]
+_ATAN2: Final = OPS["atan2"]
 _VARIABLE: Final = OPS["variable"]
 
 
@@ -31,6 +32,8 @@ class Elementwise(Node):
     negative = unary("neg")
     relu = unary("relu")
     conj = unary("conj")
+    real = unary("real")
+    imag = unary("imag")
     floor = unary("floor")
     ceil = unary("ceil")
     round = unary("round")
@@ -67,6 +70,10 @@ class Elementwise(Node):
     isfinite = unary("isfinite")
     logical_not = unary("logical_not")
     copy = unary("copy")
+
+    def angle(self) -> Self:
+        """Return softcuda.angle(self)."""
+        return self.apply(_ATAN2, (self.imag(), self.real()))
 
     def cast(self, dtype: Any) -> Self:
         """Return softcuda.cast(self, dtype)."""

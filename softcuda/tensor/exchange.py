@@ -15,6 +15,7 @@ from softcuda.graph.shapes import contiguous_strides
 from softcuda.interop.blocks import Block
 from softcuda.interop.capsules import encapsulated, is_versioned
 from softcuda.interop.structs import DeviceType
+from softcuda.pool.buffers import dense_copy
 from softcuda.tensor.values import array_of, device_array_of, is_number
 
 __all__ = ["Exchange", "assign_value"]
@@ -90,7 +91,7 @@ class Exchange(Node):
                     f"__dlpack__: the stream is {stream!r} and the tensor in host memory; allowed "
                     "is None there"
                 )
-            return _host_capsule(data.copy() if copy else data, versioned, read_only, copied)
+            return _host_capsule(dense_copy(data) if copy else data, versioned, read_only, copied)
         data = duplicate(data) if copy else data
         return device_capsule(data, stream, versioned=versioned, read_only=read_only, copied=copied)
 

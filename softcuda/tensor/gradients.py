@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, Self
 
-from softcuda import running
+from softcuda import evaluating
 from softcuda.errors import ArgumentError, DTypeError, ShapeError
 from softcuda.forks import renew_in_child
 from softcuda.graph.flow import Flow, no_grad
@@ -61,10 +61,10 @@ def mark(what: str, leaf: Node) -> None:
     Raises:
         DTypeError: it is of integers or bools.
     """
-    if not leaf.dtype.is_float:
+    if not leaf.dtype.is_inexact:
         raise DTypeError(
             f"{what}: requires_grad=True of a tensor of {leaf.dtype}; gradients exist of floats "
-            "alone; use astype first"
+            "and complex numbers alone; use astype first"
         )
     amend(leaf, "flow", Flow.TRACED)
 
@@ -87,10 +87,15 @@ def seed_of(what: str, output: Node, seed: Any) -> Node:
         ArgumentError: the seed cannot be a tensor.
     """
     dims, dtype = output.dims, output.dtype
-    if not dtype.is_float:
+    if not dtype.is_inexact:
         raise DTypeError(
-            f"{what}: the output has dtype {dtype}; gradients exist of floats alone; use one that "
-            "comes before its conversion"
+            f"{what}: the output has dtype {dtype}; gradients exist of floats and complex numbers "
+            "alone; use one that comes before its conversion"
+        )
+    if seed is None and dtype.is_complex:
+        raise DTypeError(
+            f"{what}: the output of shape {list(dims)} is {dtype} and has no seed; complex outputs "
+            "need one; give it, or use a real number made of the output, such as its abs"
         )
     if seed is None:
         return output.apply(_FULL, (), Full(dims, dtype, literal(1.0)))
@@ -170,7 +175,7 @@ class Gradients(Node):
             )
         with no_grad():
             found = rules.gradients([self], leaves, [begin])
-            running.evaluate_nodes([self, *found])
+            evaluating.evaluate_nodes([self, *found])
             pending = list(zip(leaves, found, strict=True))
             while pending:
                 pending = _added(pending)
@@ -183,7 +188,7 @@ def _added(pairs: Sequence[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
         gradient if old is None else gradient.apply(_ADD, (old, gradient))
         for old, (_, gradient) in zip(before, pairs, strict=True)
     ]
-    running.evaluate_nodes(sums)
+    evaluating.evaluate_nodes(sums)
     return [
         pair
         for pair, old, total in zip(pairs, before, sums, strict=True)

@@ -40,6 +40,7 @@ OPERATOR_OF_UFUNC: Final[dict[Any, str]] = {
 
 # Functions that are built of ops and have no row of their own.
 _BUILT: Final = (
+    "angle",
     "arange",
     "asarray",
     "astype",
@@ -98,9 +99,9 @@ PUBLIC_NAMES: Final = frozenset(
 
 
 def is_foreign_scalar(value: Any) -> bool:
-    """Return whether a value is one of NumPy's scalars that no dtype holds: complex, or text."""
+    """Return whether a value is one of NumPy's scalars that no dtype holds: text."""
     is_scalar = isinstance(value, (np.generic, np.ndarray)) and not value.ndim
-    return is_scalar and value.dtype.kind in "cUS"
+    return is_scalar and value.dtype.kind in "US"
 
 
 def refuse_numpy_function(name: str, reason: str) -> NoReturn:

@@ -14,6 +14,8 @@ __all__ = ["OTHER_NAMES", "OtherNames", "absent_name", "refuse_assignment"]
 # What PyTorch, and methods of NumPy's arrays, call functions that softcuda has.
 _OTHERS: Final[dict[str, str]] = {
     "bmm": "matmul",
+    "cpu": "to",
+    "cuda": "to",
     "cat": "concat",
     "clamp": "clip",
     "flatten": "reshape(x, -1)",
@@ -23,13 +25,19 @@ _OTHERS: Final[dict[str, str]] = {
     "view": "reshape",
 }
 
+# What to write instead of a method, where it is no call of a function.
+_PHRASES: Final[dict[str, str]] = {
+    "tensor[...]": "index it, as in tensor[1:3]",
+    "to": "use tensor.to('cuda') or tensor.to('cpu')",
+}
+
 # A name that is no public name -> the public name of the same thing.
 OTHER_NAMES: Final[dict[str, str]] = {
     **{op.name: op.public for op in OPS.values() if op.kind is not Kind.LEAF},
     "slice": "tensor[...]",
     **NUMPY_NAMES,
     **_OTHERS,
-    **{dtype.numpy.name: name for name, dtype in DTYPES.items()},
+    **{d.numpy.name: name for name, d in DTYPES.items() if d.numpy.name != name},
     "bool": "bool_",
 }
 for _name in PUBLIC_NAMES & OTHER_NAMES.keys():
@@ -58,8 +66,8 @@ class _Absent:
 
     def __get__(self, tensor: object, owner: type) -> NoReturn:
         method, _, arguments = self.advice.partition("(x, ")
-        if self.advice == "tensor[...]":
-            use = "index it, as in tensor[1:3]"
+        if self.advice in _PHRASES:
+            use = _PHRASES[self.advice]
         elif any(method in vars(base) and base is not OtherNames for base in owner.__mro__):
             use = f"use tensor.{method}({arguments or '...)'}"
         else:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-import numpy as np
-
-from softcuda.dtype import DType, check_number, number_dtype, promote, weak_promote
+from softcuda.dtype import DType, promote, weak_promote
 from softcuda.errors import DTypeError, IntegerPowerError
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.graph.params import value_of
+from softcuda.numbers import check_number, number_dtype
 from softcuda.tensor.values import is_number, leaf_data, refuse_kind
 
 __all__ = [
@@ -28,8 +27,8 @@ __all__ = [
 
 N = TypeVar("N", bound=Node)
 
-_KIND: Final[dict[type, int]] = {bool: 0, int: 1, float: 2}
-_FOREIGN: Final = (complex, np.complexfloating, str, bytes)  # what no dtype holds
+_KIND: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
+_FOREIGN: Final = (str, bytes)  # what no dtype holds
 _CONSTANT: Final = OPS["constant"]
 _PROTOCOLS: Final = (
     "__array__",
@@ -44,7 +43,7 @@ class NumberCache:
 
     Bounded: at the limit everything is forgotten. Constants never change, so sharing one is the
     same as making another. A key holds the class of the number, since 1, 1.0 and True are equal,
-    and the text of a zero, since 0.0 and -0.0 are.
+    and the text of a zero or a complex number, since 0.0 and -0.0 are.
     """
 
     def __init__(self, limit: int) -> None:
@@ -54,7 +53,7 @@ class NumberCache:
     def get(self, cls: type[N], value: Any, dtype: DType) -> N:
         """Return the constant node of `value` as `dtype`."""
         kind = value.__class__
-        key = (kind, value if value else str(value), dtype, cls)
+        key = (kind, value if value and kind is not complex else str(value), dtype, cls)
         found: N | None = self._made.get(key)
         if found is None:
             found = cls.number(check_number(value, dtype), dtype)
@@ -133,7 +132,7 @@ def checked_power(pair: tuple[N, N]) -> tuple[N, N]:
         IntegerPowerError: the base is an integer and the exponent a negative number.
     """
     base, exponent = pair
-    if exponent.op is _CONSTANT and exponent.dtype.is_integer and not base.dtype.is_float:
+    if exponent.op is _CONSTANT and exponent.dtype.is_integer and not base.dtype.is_inexact:
         value = value_of(exponent.params.value)
         if value < 0:
             raise IntegerPowerError(
@@ -153,7 +152,7 @@ def _named(function: Any, name: str, doc: str) -> Any:
 def binary(token: str, method: str) -> Callable[[N, Any], N]:
     """Return the operator method of an op whose first operand is the tensor.
 
-    Beside text or a complex number == and != leave the answer to Python: not equal.
+    Beside text == and != leave the answer to Python: not equal.
     """
     op = OPS[token]
     foreign = _FOREIGN if token in ("eq", "ne") else ()

@@ -17,6 +17,7 @@ from softcuda.graph.flow import Flow
 from softcuda.graph.node import Node, amend, ancestors, on_host
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, Params
+from softcuda.pool.buffers import dense_copy
 
 __all__ = ["copied_graph", "copied_variable", "reduced", "restored", "restored_leaf"]
 
@@ -111,7 +112,7 @@ def restored_leaf(cls: type[N], record: Record, data: Any, name: str | None) -> 
 def copied_variable(node: N) -> N:
     """Return a variable of the same name and value with a buffer of its own."""
     data = node.data
-    data = data.copy() if isinstance(data, np.ndarray) else duplicate(data, is_volatile=True)
+    data = dense_copy(data) if isinstance(data, np.ndarray) else duplicate(data, is_volatile=True)
     made = type(node)(_VARIABLE, (), node.dims, node.dtype, (), data, node.name)
     return _with_flow(made, node.flow)
 

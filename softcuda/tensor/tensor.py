@@ -8,8 +8,8 @@ from typing import Any, Final, NoReturn, Self
 
 import numpy as np
 
-from softcuda import running
-from softcuda.dtype import DType, as_dtype
+from softcuda import evaluating
+from softcuda.dtype import DType, as_dtype, f64
 from softcuda.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -17,10 +17,12 @@ from softcuda.errors import (
     FeedError,
     SoftCudaError,
 )
-from softcuda.graph.node import Node, become, on_host
+from softcuda.graph.dtype_rules import check_parts
+from softcuda.graph.node import Node, become, named_device, on_host
 from softcuda.graph.op import OPS, Op
 from softcuda.graph.params import Dims, Params, Transfer
 from softcuda.graph.shapes import numel
+from softcuda.pool.buffers import dense_copy
 from softcuda.tensor.elementwise import Elementwise
 from softcuda.tensor.exchange import Exchange, assign_value
 from softcuda.tensor.gradients import Gradients
@@ -127,7 +129,7 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gra
                     f"the input {self.name or '(unnamed)'} of shape {list(self.dims)} has no "
                     "value; compile what depends on it and run that with feeds"
                 )
-            running.evaluate_nodes([self])
+            evaluating.evaluate_nodes([self])
         return self
 
     def numpy(self) -> Array:
@@ -141,7 +143,7 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gra
         """
         data: Array = on_host(self.evaluate().data)
         if self.op is _VARIABLE and data is self.data:
-            data = data.copy()
+            data = dense_copy(data)
             return data
         view = data.view()
         view.flags.writeable = False
@@ -153,12 +155,10 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gra
         Raises:
             ArgumentError: there is no device of this name.
         """
-        if device not in ("cpu", "cuda"):
-            raise ArgumentError(f"to: there is no device {device!r}; allowed are 'cpu' and 'cuda'")
-        return self.apply(_TRANSFER, (self,), Transfer(device))
+        return self.apply(_TRANSFER, (self,), Transfer(named_device("to", device)))
 
     def item(self) -> Any:
-        """Return the value of a tensor of one element as a Python bool, int or float.
+        """Return the value of a tensor of one element as a Python bool, int, float or complex.
 
         Raises:
             ArgumentError: it has another number of elements.
@@ -191,14 +191,18 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gra
             )
         return self.numpy().reshape(()).tolist()
 
+    def _real(self, what: str) -> Any:
+        check_parts(what, self.dtype, f64)
+        return self._single(what)
+
     def __bool__(self) -> bool:
         return bool(self._single("bool"))
 
     def __int__(self) -> int:
-        return int(self._single("int"))
+        return int(self._real("int"))
 
     def __float__(self) -> float:
-        return float(self._single("float"))
+        return float(self._real("float"))
 
     def __complex__(self) -> complex:
         return complex(self._single("complex"))
@@ -260,11 +264,12 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gra
                     "and copy=False forbids it; allow the copy, or ask for the tensor's dtype"
                 )
             try:
-                return converted(array, as_dtype(dtype))
+                wanted = as_dtype(dtype)
             except DTypeError:
                 with np.errstate(all="ignore"):
                     return array.astype(dtype)
-        return array.copy() if copy else array
+            return converted(array, wanted)
+        return dense_copy(array) if copy else array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = OPERATOR_OF_UFUNC.get(ufunc)

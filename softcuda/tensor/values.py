@@ -10,22 +10,16 @@ import ml_dtypes
 import numpy as np
 
 from softcuda.backends.host.conversion import convert, plain_bools
-from softcuda.dtype import (
-    DType,
-    bool_,
-    check_number,
-    dtype_of_array,
-    f32,
-    i64,
-    number_dtype,
-    promote,
-    weak_promote,
-)
+from softcuda.dtype import DType, bool_, complex64, dtype_of_array, f32, i64, promote, weak_promote
 from softcuda.errors import ArgumentTypeError, DTypeError, NumberRangeError, ShapeError
 from softcuda.executor.on_demand import duplicate, shared_array
+from softcuda.graph.dtype_rules import check_parts
 from softcuda.graph.node import Node
 from softcuda.graph.shapes import check_dims
+from softcuda.interop.capsules import resolved
 from softcuda.interop.protocols import array_of_host, lives_on_cuda
+from softcuda.numbers import check_number, number_dtype
+from softcuda.pool.buffers import aligned_empty, dense_copy
 
 if TYPE_CHECKING:
     from softcuda.pool.device import DeviceArray
@@ -48,29 +42,32 @@ _NUMBERS: Final = (
     bool,
     int,
     float,
+    complex,
     np.bool_,
     np.integer,
     np.floating,
+    np.complexfloating,
     ml_dtypes.bfloat16,
 )
+_NO_QUANTITIES: Final = (bool, np.bool_, complex, np.complexfloating)
 _FLOAT_BITS: Final = 1023
-_NEW_BY_KIND: Final[dict[str, DType]] = {"b": bool_, "i": i64, "u": i64, "f": f32}
+_NEW_BY_KIND: Final[dict[str, DType]] = {"b": bool_, "i": i64, "u": i64, "f": f32, "c": complex64}
 _ALLOWED: Final = "allowed are numbers, nested lists of them, NumPy arrays, and tensors with DLPack"
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a bool, an int, a float or a NumPy scalar of these kinds."""
+    """Return whether a value is a bool, int, float, complex or a NumPy scalar of these kinds."""
     return isinstance(value, _NUMBERS) and not isinstance(value, np.timedelta64)
 
 
 def plain_number(what: str, name: str, value: Any) -> int | float:
-    """Return an argument that must be a number as a Python int or float.
+    """Return an argument that must be a real number as a Python int or float.
 
     Raises:
-        ArgumentTypeError: it is no number, or a bool.
+        ArgumentTypeError: it is no number, a bool, or complex.
         NumberRangeError: an int that no float holds.
     """
-    if not is_number(value) or isinstance(value, (bool, np.bool_)):
+    if not is_number(value) or isinstance(value, _NO_QUANTITIES):
         raise ArgumentTypeError(
             f"{what}: {name} is {value!r} of type {type(value).__name__}; allowed is a number"
         )
@@ -115,9 +112,9 @@ def refuse_kind(what: str, value: object) -> None:
     """Raise where a value is of a kind that no dtype holds.
 
     Raises:
-        DTypeError: it is complex or text.
+        DTypeError: it is text.
     """
-    if isinstance(value, (complex, np.complexfloating, str, bytes)):
+    if isinstance(value, (str, bytes)):
         raise DTypeError(
             f"{what}: {value!r} is of type {type(value).__name__}, which no dtype holds; {_ALLOWED}"
         )
@@ -126,8 +123,8 @@ def refuse_kind(what: str, value: object) -> None:
 def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool = True) -> Array:
     """Return a value as an array of the dtype that a new tensor of it has.
 
-    Python's and NumPy's numbers, alone or in nested lists: floats f32, ints i64, bools bool.
-    Arrays keep theirs (u8 i8 i16 u16 as i32, u32 as i64).
+    Python's and NumPy's numbers, alone or in nested lists: floats f32, complex numbers complex64,
+    ints i64, bools bool. Arrays keep theirs (u8 i8 i16 u16 as i32, u32 as i64).
 
     Args:
         what: who asks, first word of the errors.
@@ -136,7 +133,7 @@ def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool
         copy: False lets the result alias an aligned array of native byte order.
 
     Raises:
-        DTypeError: complex, text, objects, u64.
+        DTypeError: text, objects, u64; complex values for a dtype of integers or floats.
         ShapeError: a ragged list, or more than 64 axes.
         NumberRangeError: an int that the dtype cannot hold.
         ArgumentTypeError: no value of these kinds, or one on another device.
@@ -149,18 +146,15 @@ def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool
     array = _of_foreign(what, value)
     held = dtype_of_array(array.dtype)
     if array.dtype != held.numpy or not array.flags.aligned or _splits_elements(array):
-        array, copy = array.astype(held.numpy), False
+        array, copy = dense_copy(array, held.numpy), False
     if dtype is not None and dtype is not held:
         return converted(array, dtype)
     plain = plain_bools(array)
-    return array.copy() if copy and plain is array else plain
+    return dense_copy(array) if copy and plain is array else plain
 
 
 def device_array_of(what: str, value: object) -> DeviceArray | None:
-    """Return a CUDA array of another library as a device array that shares its memory.
-
-    Returns:
-        None for everything else.
+    """Return a CUDA array of another library as a device array, None for everything else.
 
     Raises:
         NoDeviceError: CUDA cannot be used here.
@@ -173,10 +167,9 @@ def leaf_data(what: str, value: object) -> Any:
     """Return a copy of a value as a leaf's data: on its device for an array of another library.
 
     Raises:
-        DTypeError, ShapeError, NumberRangeError, ArgumentTypeError: as `array_of`.
-        ExchangeError, NoDeviceError: as `device_array_of`.
+        SoftCudaError: as `array_of` and `device_array_of`.
     """
-    shared = device_array_of(what, value)
+    shared = device_array_of(what, value := resolved(value))
     return array_of(what, value) if shared is None else duplicate(shared)
 
 
@@ -186,10 +179,11 @@ def _splits_elements(array: Array) -> bool:
 
 def _of_number(value: Any, dtype: DType | None) -> Array:
     own = number_dtype(value)
-    if dtype is None or dtype.is_float or (dtype.is_integer and not own.is_float):
+    if dtype is None or dtype.is_inexact or (dtype.is_integer and not own.is_inexact):
         dtype = dtype or own
         value = check_number(value, dtype)
-    return converted(np.array(value if isinstance(value, (bool, int)) else float(value)), dtype)
+    kind = complex if own.is_complex else float
+    return converted(np.array(value if isinstance(value, (bool, int)) else kind(value)), dtype)
 
 
 def _of_foreign(what: str, value: object) -> Array:
@@ -246,7 +240,7 @@ def _element_types(what: str, value: Sequence[Any]) -> list[DType]:
         deeper: list[Sequence[Any]] = []
         for items in level:
             kinds = set(map(type, items)) if not isinstance(items, range) else set()
-            if kinds <= {bool, int, float}:
+            if kinds <= {bool, int, float, complex}:
                 continue
             for item in items:
                 if isinstance(item, (list, tuple, range)):
@@ -291,9 +285,14 @@ def converted(array: Array, dtype: DType) -> Array:
     Args:
         array: any shape, of a NumPy dtype that a tensor may have.
         dtype: dtype of the result.
+
+    Raises:
+        DTypeError: complex numbers to integers or floats.
     """
+    own = dtype_of_array(array.dtype)
+    check_parts("tensor", own, dtype)
     with np.errstate(all="ignore"):
-        held = array.astype(dtype_of_array(array.dtype).numpy, copy=False)
-        out = np.empty(array.shape, dtype.numpy)
+        held = array if array.dtype == own.numpy else dense_copy(array, own.numpy)
+        out = aligned_empty(array.shape, dtype.numpy)
         convert(held, out)
     return out

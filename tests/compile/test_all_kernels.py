@@ -16,7 +16,7 @@ import pytest
 import softcuda as sc
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.settings import Settings
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.graph.trace import trace
 from softcuda.kernelspec import KernelSpec
 from softcuda.knobs import thread_count
@@ -34,7 +34,7 @@ UNIT_SECONDS = 10.0  # of a processor's time; 3.5 measured
 MATRIX_SECONDS = 2 * 300.0  # of a processor's time: 5 minutes of two
 MAX_REGISTERS = 255
 STATIC_BYTES = 48 << 10  # of shared memory, on every architecture
-H200 = Path(__file__).parents[2] / "configs" / "nvidia-h200.soft"
+ON_CUDA = Path(__file__).parents[2] / "benchmarks" / "cuda.soft"
 
 FAMILIES = {
     f"{backend_id}.{family}": tuple(spec for spec in specs if spec.family == family)
@@ -119,7 +119,7 @@ def test_no_row_is_for_no_architecture() -> None:
 def generated(outputs: list[sc.Tensor], arch: str) -> list[KernelSpec]:
     """Return the kernels of a graph on the CUDA backends, those with generated headers."""
     target = Target("cuda", arch, 132, 227, 60)
-    settings = Settings(read(H200), default_profile(), target)
+    settings = Settings(read(ON_CUDA), default_profile(), target)
     program = compile_graph(trace(outputs).graph, settings)
     specs = [launch.spec for step in program.steps for launch in step.launches]
     assert specs
@@ -138,9 +138,9 @@ def chain(dtype: sc.DType) -> sc.Tensor:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("name", REAL_DTYPES)
 def test_a_generated_chain(name: str, arch: str, spent: dict[str, float]) -> None:
-    specs = generated([chain(DTYPES[name])], arch)
+    specs = generated([chain(REAL_DTYPES[name])], arch)
     assert any(spec.family.startswith("elementwise") for spec in specs)
     check(specs, arch, f"chain {name}", spent)
 
@@ -150,12 +150,14 @@ def test_a_generated_chain(name: str, arch: str, spent: dict[str, float]) -> Non
 def test_chains_around_reductions_and_products(
     name: str, arch: str, spent: dict[str, float]
 ) -> None:
-    x, w = sc.input((300, 64), DTYPES[name]), sc.input((64, 500), DTYPES[name])
-    product = sc.relu(x @ w + 1.0) * sc.input((500,), DTYPES[name])
+    x, w = sc.input((300, 64), REAL_DTYPES[name]), sc.input((64, 500), REAL_DTYPES[name])
+    product = sc.relu(x @ w + 1.0) * sc.input((500,), REAL_DTYPES[name])
     rows = sc.sqrt(sc.sum(sc.square(x - 1.0), axis=1) + 1.0)
     columns = sc.exp(sc.max(x * 2.0, axis=0))
-    specs = generated([product, rows, columns], arch)
-    assert len(specs) >= 3
+    long = sc.input((1024, 4096), REAL_DTYPES[name])
+    heavy = [sc.sum(sc.exp(long), axis=1), sc.norm(sc.tan(long[:, 1:]), axis=1)]
+    specs = generated([product, rows, columns, *heavy], arch)
+    assert len(specs) >= 5
     check(specs, arch, f"around {name}", spent)
 
 

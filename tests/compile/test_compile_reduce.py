@@ -14,7 +14,7 @@ from chain_cases import array_of, micro_of, operand_of, unit_of
 from softcuda.backends import cuda_reduce
 from softcuda.backends.cuda.naive_reduce import NAIVE_REDUCE
 from softcuda.backends.steps import Micro
-from softcuda.dtype import DTYPES, bool_, f16, f32, i32
+from softcuda.dtype import REAL_DTYPES, bool_, f16, f32, i32
 from softcuda.graph.params import Norm, Reduce
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.compiler import compile_unit
@@ -80,5 +80,5 @@ def test_rows_cover_families_and_dtypes() -> None:
     assert len(ids) == len(set(ids))
     for family in {spec.family for spec in cuda_reduce.KERNELS}:
         read = {name for s in cuda_reduce.KERNELS if s.family == family for name in s.dtypes}
-        floats = {name for name, dtype in DTYPES.items() if dtype.is_float}
+        floats = {name for name, dtype in REAL_DTYPES.items() if dtype.is_float}
         assert read >= (set() if family in ("reduce_parts", "scan_carries") else floats), family

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shown_blocks import WITH_NVRTC, check_blocks
 
 import softcuda as sc
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.graph.node import Node
 from softcuda.nvrtc.cache import KernelCache
 from softcuda.profile.resolve import read
@@ -23,7 +23,7 @@ from softcuda.tools.inspect_rows import chosen_kernels
 from softcuda.tools.workloads import accepted_dtypes, typical
 from softcuda.tools.workloads_inputs import Source
 
-H200 = str(Path(__file__).parents[2] / "configs" / "nvidia-h200.soft")
+ON_CUDA = str(Path(__file__).parents[2] / "benchmarks" / "cuda.soft")
 
 
 @pytest.fixture(autouse=True)
@@ -47,15 +47,15 @@ def layer() -> sc.Tensor:
 
 def test_compiling_without_a_device() -> None:
     """Kernels are compiled; decisions, launches and the memory plan are printed."""
-    made = sc.compile(layer(), config=H200, target="sm_90a")
+    made = sc.compile(layer(), config=ON_CUDA, target="sm_90a")
     printed = str(made)
-    assert "profile nvidia-h200.soft, target sm_90a" in printed
-    assert re.search(r"matmul .* cuda_tiled +nvidia-h200\.soft:\d+ ", printed)
-    assert re.search(r"softmax .* cuda_reduce +nvidia-h200\.soft:\d+ ", printed)
+    assert "profile cuda.soft, target sm_90a" in printed
+    assert re.search(r"matmul .* cuda_tiled +cuda\.soft:\d+ ", printed)
+    assert re.search(r"softmax .* cuda_reduce +cuda\.soft:\d+ ", printed)
     assert re.search(r"^cuda arena \S+ \w+, most alive at once ", printed, re.MULTILINE)
     launches = [launch for step in made.program.steps for launch in step.launches]
     shown = re.findall(
-        r"^launch \d+: (\S+) grid \d+x\d+x\d+ block \d+x1x1 shared", printed, re.MULTILINE
+        r"^launch \d+: (\S+) grid \d+x\d+x\d+ block \d+x1x1 dynamic shared", printed, re.MULTILINE
     )
     assert shown == [launch.spec.id for launch in launches] and launches
     cache = KernelCache()
@@ -64,8 +64,23 @@ def test_compiling_without_a_device() -> None:
     assert cache.compiled == 0
 
 
+def test_what_the_readme_shows_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTCUDA_CONFIG", "default")
+    page = Path(__file__).parents[2] / "README.md"
+    assert check_blocks(page, WITH_NVRTC) > check_blocks(page)
+
+
+def test_a_kernel_outside_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    made = sc.compile(layer(), config=ON_CUDA, target="sm_90a")
+    name = next(s.kernel for s in made.program.steps if s.backend_id == "cuda_reduce")
+    (record,) = json.loads(run(capsys, name, "--arch", "sm_90a", "--json"))["kernels"]
+    assert record["id"] == name and record["registers"]
+    ptx = run(capsys, "--ptx", "gemm_tiled.f32_32x32x32_r_r", "--arch", "sm_90a")
+    assert ptx.count(".entry") == 1
+
+
 def test_the_example_profile_has_a_row_for_every_op() -> None:
-    profile = read(H200)
+    profile = read(ON_CUDA)
     assert {row.op for row in profile.rows} == set(work_ops())
     assert {row.backend_id.partition("_")[0] for row in profile.rows} == {"cuda"}
     target = profile.device.target
@@ -77,9 +92,9 @@ def test_every_op_compiles_for_a_device() -> None:
     for op in work_ops():
         source = Source(np.random.default_rng(0))
         taken = accepted_dtypes(op, source)
-        dtype = DTYPES["f32"] if DTYPES["f32"] in taken else taken[-1]
+        dtype = REAL_DTYPES["f32"] if REAL_DTYPES["f32"] in taken else taken[-1]
         nodes[op] = typical(op, 64, dtype, source).node(Node)
-    made = compile_nodes(nodes, H200, target="sm_90a")
+    made = compile_nodes(nodes, ON_CUDA, target="sm_90a")
     refused = [line for line in str(made).splitlines() if "refused" in line]
     assert not refused
     assert made.program.uses_cuda
@@ -88,7 +103,7 @@ def test_every_op_compiles_for_a_device() -> None:
 def test_kernels_are_listed_for_two_architectures(capsys: pytest.CaptureFixture[str]) -> None:
     argv = ("elementwise_dense", "--arch", "sm_80", "--arch", "sm_90a")
     records = json.loads(run(capsys, *argv, "--json"))["kernels"]
-    assert len(records) >= 2 * len(DTYPES)
+    assert len(records) >= 2 * len(REAL_DTYPES)
     assert {record["arch"] for record in records} == {"sm_80", "sm_90a"}
     for record in records:
         assert record["backend_id"] == "cuda_elementwise" and record["file"] == "elementwise.cu"
@@ -117,8 +132,16 @@ def test_two_architectures_are_compared(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_step_of_a_saved_executable(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = sc.compile(layer(), config=H200, target="sm_90a")
-    (folder / "layer.pickle").write_bytes(pickle.dumps(made))
+    made = sc.compile(layer(), config=ON_CUDA, target="sm_90a")
+    made.save(folder / "layer")
     number = next(k for k, s in enumerate(made.program.steps) if s.backend_id == "cuda_tiled")
-    printed = run(capsys, "--step", str(number), "layer.pickle")
+    printed = run(capsys, "--step", str(number), "layer")
     assert "struct Chain" in printed and "Relu<f32>::apply" in printed
+    listed = json.loads(run(capsys, "--saved", "layer", "--json"))["kernels"]
+    launches = {launch.spec.id for step in made.program.steps for launch in step.launches}
+    assert {record["id"] for record in listed} == launches
+    assert all(record["image"] == "cubin" and record["registers"] for record in listed)
+    ptx = run(capsys, "--saved", "layer", "--ptx", "gemm_tiled")
+    assert ".target sm_90a" in ptx and ptx.count(".entry") == 1
+    if find_disassembler() is not None:
+        assert re.search(r"\bEXIT ;", run(capsys, "--saved", "layer", "--sass", "gemm_tiled"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.compiler import compile_unit
 from softcuda.nvrtc.unit import Cubin
@@ -27,7 +27,7 @@ ARCHITECTURES = (
 )
 SECONDS = 0.5  # of a processor's time a unit; 0.05 to 0.1 measured
 
-NAMES = tuple(DTYPES)
+NAMES = tuple(REAL_DTYPES)
 
 
 def compiled(spec: KernelSpec, arch: str) -> Cubin:
@@ -45,7 +45,7 @@ def compiled(spec: KernelSpec, arch: str) -> Cubin:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_helper_for_every_dtype(name: str, arch: str) -> None:
-    width = 16 // DTYPES[name].itemsize
+    width = 16 // REAL_DTYPES[name].itemsize
     expression = f"probe<{name}, {name}, {width}>"
     compiled(KernelSpec("probe", name, "probe.cu", expression, (name,), 256, folder=PROBES), arch)
 
@@ -77,7 +77,7 @@ def test_extremes_and_divisions(arch: str) -> None:
 
 def test_vectors_move_in_one_instruction() -> None:
     """The PTX that an unknown architecture gets shows the accesses."""
-    for name, dtype in DTYPES.items():
+    for name, dtype in REAL_DTYPES.items():
         width = 16 // dtype.itemsize
         expression = f"probe<{name}, {name}, {width}>"
         spec = KernelSpec("probe", name, "probe.cu", expression, (name,), 256, folder=PROBES)

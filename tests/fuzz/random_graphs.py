@@ -9,7 +9,7 @@ import numpy as np
 from numpy_bounds import known_leaf
 from random_nodes import MOST_ELEMENTS, Made, RandomGraph
 
-from softcuda.dtype import DTYPES, bool_, f32, f64, i32, i64
+from softcuda.dtype import REAL_DTYPES, bool_, f32, f64, i32, i64
 from softcuda.graph import params as p
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS, Kind
@@ -42,7 +42,7 @@ def random_graph(seed: int) -> tuple[RandomGraph, list[Made]]:
 
 def _leaf(graph: RandomGraph) -> Made:
     rng = graph.rng
-    dtype = graph.pick((*DTYPES.values(), f32, f32, f64, f64))
+    dtype = graph.pick((*REAL_DTYPES.values(), f32, f32, f64, f64))
     rank = int(rng.integers(0, 4))
     dims = tuple(int(graph.pick(EXTENTS)) for _ in range(rank))
     if rank and graph.some(15):
@@ -86,7 +86,7 @@ def _broadcasts(shapes: Sequence[tuple[int, ...]]) -> bool:
 def _cast(graph: RandomGraph) -> None:
     one = graph.operand()
     if one is not None:
-        graph.add(OPS["cast"], [one], p.Cast(graph.pick(tuple(DTYPES.values()))))
+        graph.add(OPS["cast"], [one], p.Cast(graph.pick(tuple(REAL_DTYPES.values()))))
 
 
 def _reduction(graph: RandomGraph) -> None:
@@ -211,7 +211,7 @@ def _indexing(graph: RandomGraph) -> None:
 
 
 def _creation(graph: RandomGraph) -> None:
-    dtype = graph.pick((f32, f64, *DTYPES.values()))
+    dtype = graph.pick((f32, f64, *REAL_DTYPES.values()))
     name = graph.pick(("full", "arange", "linspace", "eye", "uniform", "normal"))
     if name == "full":
         graph.add(OPS[name], [], p.Full((2, 3), dtype, number_text(dtype, 2)))

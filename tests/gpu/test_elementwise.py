@@ -12,7 +12,7 @@ from op_cases import profile_of
 from tolerance import EXACT
 
 import softcuda as sc
-from softcuda.dtype import DTYPES, f32
+from softcuda.dtype import REAL_DTYPES, f32
 from softcuda.errors import IntegerPowerError
 from softcuda.graph.node import Node, on_host
 from softcuda.running import compile as compile_nodes
@@ -25,12 +25,14 @@ EXACT_OPS = [name for name in chain_cases.ELEMENTWISE_OPS if name in EXACT]
 
 def arrays_for(rng: np.random.Generator, dims: tuple[int, ...]) -> list[Any]:
     """Return arrays of many layouts and dtypes that broadcast to dims; the first one covers it."""
-    names = list(DTYPES)
-    arrays = [array_of(rng, dims, DTYPES[str(rng.choice(names))], int(rng.integers(4)))]
+    names = list(REAL_DTYPES)
+    arrays = [array_of(rng, dims, REAL_DTYPES[str(rng.choice(names))], int(rng.integers(4)))]
     for _ in range(int(rng.integers(1, 6))):
         lead = int(rng.integers(len(dims) + 1))
         small = tuple(1 if rng.random() < 0.4 else d for d in dims[lead:])
-        arrays.append(array_of(rng, small, DTYPES[str(rng.choice(names))], int(rng.integers(4))))
+        arrays.append(
+            array_of(rng, small, REAL_DTYPES[str(rng.choice(names))], int(rng.integers(4)))
+        )
     return arrays
 
 
@@ -86,10 +88,10 @@ VIEWS = {
 @pytest.mark.parametrize("dtype", ["bool", "bf16", "f32", "i64"])
 def test_views_on_the_device(view: str, dtype: str) -> None:
     """Views of a value of the device itself: odd addresses, rows that allow vectors or not."""
-    array = array_of(np.random.default_rng(3), (130, 76), DTYPES[dtype])
+    array = array_of(np.random.default_rng(3), (130, 76), REAL_DTYPES[dtype])
     cut = VIEWS[view]
     x = sc.tensor(array)
-    other = sc.tensor(array_of(np.random.default_rng(4), cut(array).shape[-1:], DTYPES[dtype]))
+    other = sc.tensor(array_of(np.random.default_rng(4), cut(array).shape[-1:], REAL_DTYPES[dtype]))
     inside = sc.maximum(x, x)
     y = sc.compile(sc.where(cut(inside) == other, other, cut(inside)), FUSED).run()
     right = np.where(cut(array) == other.numpy(), other.numpy(), cut(array))
@@ -107,9 +109,9 @@ EDGES = [(64, 128), (63, 129), (96, 63), (63, 96), (65, 31, 7), (128, 6, 24), (3
 def test_operands_that_are_turned(names: tuple[str, str], shape: tuple[int, ...]) -> None:
     """Beside dense ones, rows, columns and numbers; alone, and with their casts."""
     rng = np.random.default_rng(6)
-    x = sc.tensor(array_of(rng, shape[::-1], DTYPES[names[0]]))
+    x = sc.tensor(array_of(rng, shape[::-1], REAL_DTYPES[names[0]]))
     y, row, column = (
-        sc.tensor(array_of(rng, dims, DTYPES[names[1]]))
+        sc.tensor(array_of(rng, dims, REAL_DTYPES[names[1]]))
         for dims in (shape, shape[-1:], (*shape[:-1], 1))
     )
     turned = sc.permute_dims(x, tuple(range(len(shape)))[::-1])
@@ -130,7 +132,7 @@ def test_operands_that_are_turned(names: tuple[str, str], shape: tuple[int, ...]
 @pytest.mark.parametrize("shape", [(1000,), (37, 41), (64, 66), (48, 64), (5, 3, 1001)], ids=str)
 def test_values_inside_a_chain_are_results_too(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(7)
-    x, y = (sc.tensor(array_of(rng, shape, DTYPES[name])) for name in ("f32", "bf16"))
+    x, y = (sc.tensor(array_of(rng, shape, REAL_DTYPES[name])) for name in ("f32", "bf16"))
     row = sc.tensor(array_of(rng, shape[-1:], f32))
     turned = sc.permute_dims(sc.tensor(array_of(rng, shape[::-1], f32)), range(len(shape))[::-1])
     for other in (y, row, turned):

@@ -20,7 +20,7 @@ from op_cases import fast_profile, profile_of
 import softcuda as sc
 from softcuda.driver.copies import copy_to_device
 from softcuda.driver.memory import DeviceMemory
-from softcuda.dtype import DTYPES, bool_, dtype_of_array, f16
+from softcuda.dtype import REAL_DTYPES, bool_, dtype_of_array, f16
 from softcuda.executor.on_demand import cuda_target, session
 from softcuda.graph.node import Node, on_host
 from softcuda.pool.device import DeviceArray
@@ -60,7 +60,7 @@ def released() -> Iterator[None]:
 @pytest.mark.parametrize("name", FAR_DTYPES)
 def test_far_operands(name: str, backend_id: str) -> None:
     """Every family, every operand, by rows, by columns and backwards."""
-    works = {each.name: each for each in far_works(DTYPES[name])}
+    works = {each.name: each for each in far_works(REAL_DTYPES[name])}
     on = session()
     nbytes = max(int(each.places.max()) + each.array.itemsize for each in works.values())
     buffer = DeviceMemory(on.context, nbytes)

@@ -10,7 +10,7 @@ import pytest
 from op_cases import makers_of, profile_of
 
 import softcuda as sc
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 
 NAIVE, PERMUTE = profile_of("cuda_naive"), profile_of("cuda_permute")
 CPU = profile_of("cpu_fallback")
@@ -43,7 +43,7 @@ def run(node: Any, profile: Any, backend_id: str) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.sanitize
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 @pytest.mark.parametrize(("shape", "axes"), PERMUTATIONS, ids=str)
 def test_permutations(shape: tuple[int, ...], axes: tuple[int, ...], dtype: DType) -> None:
     array = values(shape, dtype)
@@ -52,7 +52,7 @@ def test_permutations(shape: tuple[int, ...], axes: tuple[int, ...], dtype: DTyp
 
 
 @pytest.mark.sanitize
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 def test_views_that_vectors_do_not_fit(dtype: DType) -> None:
     array = values((65, 80), dtype)
     x = sc.tensor(array)
@@ -69,8 +69,8 @@ def test_views_that_vectors_do_not_fit(dtype: DType) -> None:
 
 
 @pytest.mark.sanitize
-@pytest.mark.parametrize("target", DTYPES.values(), ids=str)
-@pytest.mark.parametrize("source", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("target", REAL_DTYPES.values(), ids=str)
+@pytest.mark.parametrize("source", REAL_DTYPES.values(), ids=str)
 def test_casts_of_permuted_views(source: DType, target: DType) -> None:
     array = values((37, 5, 41), source)
     node = sc.cast(sc.permute_dims(sc.tensor(array), (2, 0, 1)), target)

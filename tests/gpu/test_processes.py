@@ -126,7 +126,7 @@ def test_hidden_devices(value: str) -> None:
     assert len(lines) == 4
     for line in lines[2:]:
         assert f"CUDA_VISIBLE_DEVICES is {value!r}" in line
-    assert lines[2].endswith("run soft_init, or set SOFTCUDA_CONFIG=default")
+    assert "pass config='default', or target='sm_90a'" in lines[2]
 
 
 def test_ctrl_c_in_runs() -> None:

@@ -25,18 +25,18 @@ NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?")
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Path:
-    """Return the packaged profile of a GPU, as if it had been measured on the device at hand."""
-    device, packaged = Device(0), read(ROOT / "configs" / "nvidia-h200.soft")
-    facts = packaged.device._replace(
+    """Return a profile of a GPU, as if it had been measured on the device at hand."""
+    device, fixed = Device(0), read(ROOT / "benchmarks" / "cuda.soft")
+    facts = fixed.device._replace(
         name=device.name,
         compute_capability="{}.{}".format(*device.capability),
         vram_mb=str(device.total_bytes >> 20),
         driver=driver_version(),
         multiprocessors=str(device.multiprocessors),
     )
-    meta = {**packaged.meta, "device_hash": device_hash(facts)}
+    meta = {**fixed.meta, "device_hash": device_hash(facts)}
     path = tmp_path / "here.soft"
-    path.write_text(render(replace(packaged, device=facts, meta=meta)), encoding="utf-8")
+    path.write_text(render(replace(fixed, device=facts, meta=meta)), encoding="utf-8")
     return path
 
 

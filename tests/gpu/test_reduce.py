@@ -12,12 +12,12 @@ from op_cases import profile_of
 from tolerance import assert_close
 
 import softcuda as sc
-from softcuda.dtype import DTYPES, DType, f16, f32, f64
+from softcuda.dtype import REAL_DTYPES, DType, f16, f32, f64
 
 Array = np.ndarray[Any, Any]
 
 FAST, NAIVE = profile_of("cuda_reduce"), profile_of("cuda_naive")
-FLOATS = [dtype for dtype in DTYPES.values() if dtype.is_float]
+FLOATS = [dtype for dtype in REAL_DTYPES.values() if dtype.is_float]
 
 # Tile edges of rows, short rows, columns and parts; axes that lie in the middle and apart.
 SHAPES = [
@@ -97,7 +97,7 @@ def test_sums_of_every_shape(name: str, dims: tuple[int, ...], axes: tuple[int, 
 
 @pytest.mark.parametrize(("dims", "axes"), sanitized(SHAPES))
 def test_exact_ones_of_every_shape(dims: tuple[int, ...], axes: tuple[int, ...]) -> None:
-    for dtype in DTYPES.values():
+    for dtype in REAL_DTYPES.values():
         x = numbers(dims, dtype, 1)
         t = sc.tensor(x)
         assert np.array_equal(computed(sc.max(t, axes)), np.max(x, axes))
@@ -134,7 +134,7 @@ def test_operands_that_begin_between_vectors(dims: tuple[int, ...]) -> None:
 
 @pytest.mark.sanitize
 @pytest.mark.parametrize("layout", [1, 2, 3])
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 def test_layouts(dtype: DType, layout: int) -> None:
     """Transposed, reversed and stepping operands, with NaN and infinities among them."""
     x = array_of(np.random.default_rng(layout), (130, 67), dtype, layout)
@@ -272,7 +272,7 @@ def test_layer_norm(dtype: DType, dims: tuple[int, ...]) -> None:
 
 @pytest.mark.sanitize
 @pytest.mark.parametrize("dims", [*ROWS, (3_000_017,), (100_000, 3)], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 def test_running_sums(dtype: DType, dims: tuple[int, ...]) -> None:
     x = numbers(dims, dtype)
     for axis in range(len(dims)):

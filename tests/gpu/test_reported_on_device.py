@@ -25,7 +25,7 @@ from softcuda.driver.module import Module
 from softcuda.driver.stream import Stream
 from softcuda.profile.model import Profile
 
-H200 = Path(__file__).parents[2] / "configs" / "nvidia-h200.soft"
+ON_CUDA = Path(__file__).parents[2] / "benchmarks" / "cuda.soft"
 PROFILES = [fast_profile(), profile_of("cuda_naive")]
 TIMES = 1000
 
@@ -51,7 +51,7 @@ def test_reported_inputs_give_the_right_values(
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_labels_are_a_part_of_what_is_cached(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """cupy-7812: one cache, operands of equal shapes, dtypes and strides, other labels."""
-    monkeypatch.setenv("SOFTCUDA_CONFIG", str(H200))
+    monkeypatch.setenv("SOFTCUDA_CONFIG", str(ON_CUDA))
     a, b = pattern((20, 20, 20, 20), 0, dtype), pattern((20, 20), 1, dtype)
     x, y = sc.tensor(a), sc.tensor(b)
     for equation in LABELS:

@@ -10,13 +10,13 @@ from op_cases import makers_of, profile_of
 from tolerance import assert_close
 
 import softcuda as sc
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 
 Array = np.ndarray[Any, Any]
 
 NAIVE = profile_of("cuda_naive")
 RNG = np.random.default_rng(23)
-NUMBERS = [dtype for dtype in DTYPES.values() if not dtype.is_bool]
+NUMBERS = [dtype for dtype in REAL_DTYPES.values() if not dtype.is_bool]
 
 each_dtype = pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 
@@ -99,7 +99,7 @@ def test_views_of_every_operand(axis: int, index: Any) -> None:
 def test_dtypes_meet() -> None:
     indices = np.array([1, 0, 1, 2])
     for left in NUMBERS:
-        for right in DTYPES.values():
+        for right in REAL_DTYPES.values():
             x, added = values((3, 2), left), values((4, 2), right)
             node = sc.index_add(x, indices, added, 0)
             compared(run(node), x, (indices,), added, node.dtype)

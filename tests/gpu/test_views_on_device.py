@@ -9,7 +9,7 @@ from numpy_bounds import apply, check, known_leaf
 from op_cases import profile_of
 from view_works import viewed_works
 
-from softcuda.dtype import DTYPES, dtype_of_array
+from softcuda.dtype import REAL_DTYPES, dtype_of_array
 from softcuda.executor.on_demand import cuda_target
 from softcuda.graph.node import Node, on_host
 from softcuda.running import compile as compile_nodes
@@ -24,7 +24,7 @@ def test_one_operand_is_a_view(name: str, backend_id: str) -> None:
     """cupy-10303: strides of any sign in one position are read as the same values densely."""
     target = cuda_target()
     assert isinstance(target, Target), target
-    works = viewed_works(DTYPES[name])
+    works = viewed_works(REAL_DTYPES[name])
     leaves = {id(x): device_leaf(x) for work in works.values() for x in work.arrays}
     nodes = {
         what: work.build(Node, tuple(leaves[id(x)] for x in work.arrays))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, c_int, c_ubyte, memmove, memset
+from ctypes import addressof, c_int, c_ubyte, c_uint64, memmove, memset
 from typing import Any
 
 from fake_driver_graphs import FakeGraphs
@@ -78,7 +78,12 @@ class FakeMemory(FakeGraphs):
     def cuPointerGetAttribute(self, out: int, attribute: int, address: int) -> int:
         if not self.holds(address, 1):
             return INVALID_VALUE
-        c_int.from_address(out).value = 2 if attribute == 2 else 0
+        start = next(a for a, (_, n) in self.blocks.items() if a <= address < a + n)
+        if attribute in (11, 12):
+            answer = start if attribute == 11 else self.blocks[start][1]
+            c_uint64.from_address(out).value = answer
+        else:
+            c_int.from_address(out).value = {2: 2, 10: 1}.get(attribute, 0)
         return 0
 
     # Copies and fills

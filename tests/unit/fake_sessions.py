@@ -14,7 +14,7 @@ from dlpack_capsules import LENT, Producer
 from fake_driver import FakeDriver, checked
 
 import softcuda as sc
-from softcuda import running
+from softcuda import evaluating
 from softcuda.driver import library
 from softcuda.driver.context import Context
 from softcuda.driver.device import Device, available
@@ -26,7 +26,7 @@ CUDA = (2, 0)
 
 def fake_sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """Yield a fake driver that every session of the test runs on."""
-    running.clear_cache()
+    evaluating.clear_cache()
     for made in checked():
         driver = made.driver()
         monkeypatch.setattr(library, "DRIVER", driver)
@@ -35,7 +35,7 @@ def fake_sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
         sessions = devices._Sessions()
         monkeypatch.setattr(devices, "_SESSIONS", sessions)
         yield made
-        running.clear_cache()
+        evaluating.clear_cache()
         sessions._by_ordinal.clear()
         gc.collect()  # what still holds a capsule calls its producer's deleter
         LENT.clear()

@@ -25,7 +25,7 @@ from softcuda import backends
 from softcuda.backends import cpu_fused
 from softcuda.backends.host import chain_rows
 from softcuda.backends.host.chain_rows import bind_rows
-from softcuda.dtype import DTYPES, f16, f32, f64, i64
+from softcuda.dtype import REAL_DTYPES, f16, f32, f64, i64
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS, Kind
@@ -117,7 +117,7 @@ def close(found, expected, dtype, name, array):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.is_float], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in REAL_DTYPES.values() if d.is_float], ids=str)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_rows(name, dtype, threads):
     rng = np.random.default_rng(3)

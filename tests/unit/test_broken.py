@@ -271,7 +271,7 @@ def test_outputs_may_be_nested_deep() -> None:
     assert np.array_equal(result.numpy(), X.numpy() + 1)
 
 
-@pytest.mark.parametrize("other", ["x", b"x", 1j, np.complex64(1j), np.str_("x"), None])
+@pytest.mark.parametrize("other", ["x", b"x", np.str_("x"), None])
 def test_a_tensor_is_not_equal_to_what_no_dtype_holds(other: Any) -> None:
     for equal in (operator.eq(X, other), operator.eq(other, X)):
         assert equal is False

@@ -16,7 +16,7 @@ from chain_cases import (
 )
 
 from softcuda.backends.host.chain import bind_chain, chain_scratch_bytes
-from softcuda.dtype import DTYPES, bf16, f16, f32, f64, i32, i64
+from softcuda.dtype import REAL_DTYPES, bf16, f16, f32, f64, i32, i64
 from softcuda.errors import DTypeError, IntegerPowerError
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Cast
@@ -37,12 +37,14 @@ def check(chain, arrays, block_elems, threads):
 
 def operands_for(rng, dims):
     """Return arrays of many layouts that broadcast to dims; the first one covers it."""
-    names = list(DTYPES)
-    arrays = [array_of(rng, dims, DTYPES[str(rng.choice(names))], int(rng.integers(4)))]
+    names = list(REAL_DTYPES)
+    arrays = [array_of(rng, dims, REAL_DTYPES[str(rng.choice(names))], int(rng.integers(4)))]
     for _ in range(int(rng.integers(1, 5))):
         lead = int(rng.integers(len(dims) + 1))
         small = tuple(1 if rng.random() < 0.4 else d for d in dims[lead:])
-        arrays.append(array_of(rng, small, DTYPES[str(rng.choice(names))], int(rng.integers(4))))
+        arrays.append(
+            array_of(rng, small, REAL_DTYPES[str(rng.choice(names))], int(rng.integers(4)))
+        )
     if dims and rng.random() < 0.5:
         first = array_of(rng, (1, *dims[1:]), f32)
         arrays.append(np.broadcast_to(first, dims))
@@ -66,15 +68,15 @@ NO_BOOLS = frozenset(
 )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", REAL_DTYPES)
 @pytest.mark.parametrize("name", ELEMENTWISE_OPS)
 def test_every_op_and_dtype_alone(name, dtype):
     rng = np.random.default_rng(5)
     for layout in (0, 1):
-        made = [array_of(rng, (33, 41), DTYPES[dtype], layout) for _ in range(OPS[name].arity)]
+        made = [array_of(rng, (33, 41), REAL_DTYPES[dtype], layout) for _ in range(OPS[name].arity)]
         if name == "where":
-            made[0] = array_of(rng, (33, 41), DTYPES["bool"], layout)
-        if name == "pow" and DTYPES[dtype].is_integer:
+            made[0] = array_of(rng, (33, 41), REAL_DTYPES["bool"], layout)
+        if name == "pow" and REAL_DTYPES[dtype].is_integer:
             made[1] = np.abs(made[1])
         operands = [operand_of(x) for x in made]
         if dtype == "bool" and name in NO_BOOLS:
@@ -86,11 +88,11 @@ def test_every_op_and_dtype_alone(name, dtype):
             check(chain, made, block_elems, 2)
 
 
-@pytest.mark.parametrize("target", DTYPES)
-@pytest.mark.parametrize("source", DTYPES)
+@pytest.mark.parametrize("target", REAL_DTYPES)
+@pytest.mark.parametrize("source", REAL_DTYPES)
 def test_every_cast(source, target):
-    array = array_of(np.random.default_rng(1), (300,), DTYPES[source])
-    chain = [micro_of("cast", (0,), [operand_of(array)], Cast(DTYPES[target]))]
+    array = array_of(np.random.default_rng(1), (300,), REAL_DTYPES[source])
+    chain = [micro_of("cast", (0,), [operand_of(array)], Cast(REAL_DTYPES[target]))]
     for block_elems in (None, 17):
         check(chain, [array], block_elems, 2)
 

@@ -11,7 +11,7 @@ import pytest
 from chain_cases import alone, array_of, micro_of, operand_of, random_chain, run, same_bits, whole
 
 from softcuda.backends.host.chain_reduce import bind_reduction, tile_extents
-from softcuda.dtype import DTYPES, bf16, bool_, f16, f32, f64, i32, i64
+from softcuda.dtype import REAL_DTYPES, bf16, bool_, f16, f32, f64, i32, i64
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Moment, Norm, Reduce
 
@@ -82,7 +82,7 @@ def check(chain, arrays, tile_elems):
 def test_reduction_alone(name, case):
     dims, axes = case
     rng = np.random.default_rng(len(name))
-    for number, dtype in enumerate(DTYPES.values()):
+    for number, dtype in enumerate(REAL_DTYPES.values()):
         array = array_of(rng, dims, dtype, number % 4)
         params = params_of(name, axes, keepdims=number % 2 == 1)
         for tile_elems in (None, 1 if math.prod(dims) < 50 else 11):
@@ -93,9 +93,9 @@ def test_reduction_alone(name, case):
 def test_reduction_after_a_chain(seed):
     rng = np.random.default_rng(seed)
     dims, axes = CASES[2 + seed % (len(CASES) - 2)]
-    names = list(DTYPES)
-    arrays = [array_of(rng, dims, DTYPES[str(rng.choice(names))], int(rng.integers(4)))]
-    arrays.append(array_of(rng, dims[-1:], DTYPES[str(rng.choice(names))]))
+    names = list(REAL_DTYPES)
+    arrays = [array_of(rng, dims, REAL_DTYPES[str(rng.choice(names))], int(rng.integers(4)))]
+    arrays.append(array_of(rng, dims[-1:], REAL_DTYPES[str(rng.choice(names))]))
     arrays.append(array_of(rng, (), f32))
     operands = [operand_of(x) for x in arrays]
     chain = random_chain(rng, operands, dims, int(rng.integers(1, 6)))
@@ -128,9 +128,9 @@ def test_corrections(correction):
         *[("any", False), ("all", True), ("norm", 0), ("logsumexp", -math.inf)],
     ],
 )
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", REAL_DTYPES)
 def test_reduction_of_nothing(name, expected, dtype):
-    array = np.empty((3, 0, 2), DTYPES[dtype].numpy)
+    array = np.empty((3, 0, 2), REAL_DTYPES[dtype].numpy)
     chain = [micro_of(name, (0,), [operand_of(array)], params_of(name, (1,)))]
     found = reduced(chain, [array]).astype(np.float64)
     assert found.shape == (3, 2)

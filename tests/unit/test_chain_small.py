@@ -15,7 +15,7 @@ from softcuda.backends.host.chain_calls import CallList, Field, stand_in
 from softcuda.backends.host.chain_reduce import bind_reduction, reduction_scratch_bytes
 from softcuda.backends.host.chain_rows import bind_rows, rows_scratch_bytes
 from softcuda.backends.host.conversion import convert
-from softcuda.dtype import DTYPES, bf16, f16, f32, f64
+from softcuda.dtype import REAL_DTYPES, bf16, f16, f32, f64
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import LayerNorm, Moment, Norm, Reduce, Softmax
 
@@ -71,7 +71,7 @@ def close_to_truth(found, micro, value):
     assert_close(found, expected, micro.dtype, name, k_extent=value.size, scale=scale)
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_short_and_long_runs_of_every_layout(name, dtype):
     rng = np.random.default_rng(1)
@@ -102,8 +102,10 @@ def test_repeated_operands(name):
 def test_after_a_chain(seed):
     rng = np.random.default_rng(seed)
     dims, axes = [((300, 4), (1,)), ((6, 50), (0,)), ((5, 6, 7), (0, 2)), ((90,), (0,))][seed % 4]
-    arrays = [array_of(rng, dims, DTYPES[str(rng.choice(list(DTYPES)))], int(rng.integers(4)))]
-    arrays.append(array_of(rng, dims[-1:], DTYPES[str(rng.choice(list(DTYPES)))]))
+    arrays = [
+        array_of(rng, dims, REAL_DTYPES[str(rng.choice(list(REAL_DTYPES)))], int(rng.integers(4)))
+    ]
+    arrays.append(array_of(rng, dims[-1:], REAL_DTYPES[str(rng.choice(list(REAL_DTYPES)))]))
     chain = random_chain(rng, [operand_of(x) for x in arrays], dims, int(rng.integers(1, 6)))
     value = whole(chain, arrays)
     name = str(rng.choice(NAMES))

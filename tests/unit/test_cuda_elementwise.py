@@ -27,7 +27,7 @@ from softcuda.backends.cuda.emitter import emit, split
 from softcuda.backends.cuda.layouts import ChainInput, Lies, strided_layouts
 from softcuda.backends.launches import KernelLaunch, read
 from softcuda.backends.steps import Step
-from softcuda.dtype import DTYPES, bf16, f16, f32, f64, i32, i64
+from softcuda.dtype import REAL_DTYPES, bf16, f16, f32, f64, i32, i64
 from softcuda.errors import BackendError, ShapeError
 from softcuda.graph.params import Cast, Reduce
 from softcuda.graph.shapes import contiguous_strides
@@ -155,7 +155,7 @@ def test_the_text_of_a_chain() -> None:
     cast = micro_of("cast", (~0,), [mul], Cast(bf16))
     add = micro_of("add", (~1, 2), [cast, operands[2]])
     relu = micro_of("relu", (~2,), [add])
-    text = emit([mul, cast, add, relu], [f32, f16, DTYPES["bool"]])
+    text = emit([mul, cast, add, relu], [f32, f16, REAL_DTYPES["bool"]])
     body = text[text.index("apply(f32") :].partition("    }\n")[0]
     assert body.splitlines() == [
         "apply(f32 x0, f16 x1, bool x2, i64* status = nullptr) {",

@@ -14,7 +14,7 @@ from softcuda.backends.cuda import naive_reduce
 from softcuda.backends.cuda.spaces import loops_of, pack_divisor64
 from softcuda.backends.cuda.states import measure_of
 from softcuda.backends.steps import Operand, Step, Unit
-from softcuda.dtype import DTYPES, bf16, bool_, f16, f32, f64, i32, i64
+from softcuda.dtype import REAL_DTYPES, bf16, bool_, f16, f32, f64, i32, i64
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Cumulative, Dims, LayerNorm, Moment, Norm, Reduce, Softmax
@@ -187,7 +187,7 @@ def test_division_by_multiplication(extent: int) -> None:
 
 def test_the_reference_takes_everything() -> None:
     rng = np.random.default_rng(2)
-    for dtype in DTYPES.values():
+    for dtype in REAL_DTYPES.values():
         x = array_of(rng, (3, 4, 5), dtype, 1)
         for op in OPS.values():
             if op.kind is not Kind.REDUCTION:

@@ -8,7 +8,7 @@ from reduce_steps import H200, families, step_for
 
 from softcuda.backends.cuda.rows import held_tiles, plan_row, rows_of
 from softcuda.backends.steps import Operand, Unit
-from softcuda.dtype import DTYPES, DType, bf16, f16, f32, f64
+from softcuda.dtype import REAL_DTYPES, DType, bf16, f16, f32, f64
 from softcuda.graph.params import Cumulative, Dims, LayerNorm, Softmax
 from softcuda.graph.shapes import contiguous_strides
 
@@ -32,7 +32,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("name", "dims", "params", "of_floats", "of_others"), ROWS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 def test_rows_and_scans(
     name: str, dims: Dims, params: object, of_floats: str, of_others: str, dtype: DType
 ) -> None:

@@ -62,10 +62,10 @@ def test_no_library() -> None:
 
 def test_what_is_said_where_no_library_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "NAME", "libcuda-absent.so.1")
-    with pytest.raises(DriverNotFound, match="/usr/lib/wsl/lib") as caught:
+    with pytest.raises(DriverNotFound, match=r"in \d+ folders of drivers") as caught:
         loading.load_library()
     assert "libcuda-absent.so.1" in str(caught.value)
-    assert "SOFTCUDA_CONFIG=default" in str(caught.value)
+    assert len(str(caught.value)) < 250
     assert isinstance(caught.value, NoDeviceError)
 
 

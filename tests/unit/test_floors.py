@@ -13,7 +13,18 @@ ROOT = Path(__file__).parents[2] / "softcuda"
 # Floor by floor, the folders and top modules that live there; "" is softcuda/__init__.py, which
 # gathers the public names of the floors below it.
 FLOORS = (
-    ("errors", "dtype", "knobs", "paths", "version", "sizes", "warn", "forks"),
+    (
+        "errors",
+        "dtype",
+        "numbers",
+        "knobs",
+        "paths",
+        "version",
+        "sizes",
+        "warn",
+        "forks",
+        "interrupts",
+    ),
     ("driver", "nvrtc", "contraction"),
     ("graph", "target", "kernelspec"),
     ("profile", "pool", "loader", "autograd"),
@@ -21,11 +32,11 @@ FLOORS = (
     ("compiler",),
     ("interop",),
     ("executor",),
-    ("running", "cache"),
+    ("running", "cache", "evaluating"),
     ("tensor",),
     ("generator",),
     ("functions",),
-    ("named", "gradients"),
+    ("named", "gradients", "saved"),
     ("optim", "nn"),
     ("",),
     ("tools",),

@@ -31,7 +31,7 @@ import softcuda as sc
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.program import Program
 from softcuda.compiler.settings import Settings
-from softcuda.dtype import DTYPES, dtype_of_array
+from softcuda.dtype import REAL_DTYPES, dtype_of_array
 from softcuda.graph.node import Node, on_host
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.trace import trace
@@ -114,7 +114,7 @@ def test_huge_work_is_taken_and_fits(case: HugeCase) -> None:
 @pytest.mark.parametrize("name", FAR_DTYPES)
 def test_far_arrays_pass_31_bits_and_never_meet(name: str) -> None:
     taken: dict[tuple[int, FarView], set[int]] = {}
-    for each in far_works(DTYPES[name]):
+    for each in far_works(REAL_DTYPES[name]):
         itemsize = each.array.itemsize
         reach = np.abs(each.places - each.places[0, 0]).max() // itemsize
         assert reach > 2**31 and each.places.min() >= 0
@@ -127,7 +127,7 @@ def test_far_arrays_pass_31_bits_and_never_meet(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAR_DTYPES)
 def test_far_work_is_right_on_the_host(name: str) -> None:
-    works = {each.name.rpartition(",")[0]: each.work for each in far_works(DTYPES[name])}
+    works = {each.name.rpartition(",")[0]: each.work for each in far_works(REAL_DTYPES[name])}
     nodes = {what: work.node(Node) for what, work in works.items()}
     for what, result in compile_nodes(nodes, profile_of("cpu_fallback")).run().items():
         work = works[what]
@@ -136,7 +136,7 @@ def test_far_work_is_right_on_the_host(name: str) -> None:
 
 
 def test_far_work_reads_every_operand_by_every_view() -> None:
-    seen = {(each.work.op.name, each.operand) for each in far_works(DTYPES["f32"])}
+    seen = {(each.work.op.name, each.operand) for each in far_works(REAL_DTYPES["f32"])}
     for op, operand in (("take", 0), ("take", 1), ("gather", 1), ("concat", 1), ("matmul", 1)):
         assert (op, operand) in seen
-    assert {each.view for each in far_works(DTYPES["bool"])} == set(VIEWS.values())
+    assert {each.view for each in far_works(REAL_DTYPES["bool"])} == set(VIEWS.values())

@@ -15,7 +15,6 @@ from fake_nvrtc import FakeLibrary, make_unit, name_cache, new_cache
 
 import softcuda
 from softcuda.backends import register, unregister
-from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.settings import Settings
 from softcuda.executor.executable import Executable
 from softcuda.executor.structure import flatten
@@ -23,12 +22,13 @@ from softcuda.graph.trace import trace
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.unit import Header
 from softcuda.profile.resolve import default_profile, read
+from softcuda.running import compile_traced
 from softcuda.target import Target
 from softcuda.tools import inspect_kernels
 from softcuda.tools.inspect_kernels import main
 from softcuda.tools.inspect_rows import cuda_backends
 
-H200 = Path(__file__).parents[2] / "configs" / "nvidia-h200.soft"
+ON_CUDA = Path(__file__).parents[2] / "benchmarks" / "cuda.soft"
 MINE = ["--backend", "cuda_mine"]
 
 
@@ -117,14 +117,15 @@ def test_a_warm_cache_compiles_nothing(
     [
         (["nothing_of_that_name"], r"matches no kernel; allowed are ids .* k \(cuda_mine\)"),
         (["("], "no regular expression: .*; allowed are ids"),
-        (["--backend", "cpu_blas"], "no registered CUDA backend; allowed are .*cuda_naive, "),
-        (["--arch", "sm_60"], "allowed are names such as sm_75, sm_90a"),
-        (["--arch", "hopper"], "allowed are names such as sm_75, sm_90a"),
+        (["--backend", "cpu_blas"], "no registered CUDA backend, .*; allowed are .*cuda_naive, "),
+        (["--arch", "sm_60"], "allowed are sm_75, sm_80"),
+        (["--arch", "hopper"], "allowed are sm_75, sm_80"),
         ([*MINE, "--ptx", "k"], "matches 3 kernels; allowed is one; name one of k.f32, k.f64"),
         ([*MINE, "--ptx", "k.f64", "--arch", "sm_75"], "needs sm_80 or newer"),
         (["--diff", "sm_80"], "--diff takes two architectures"),
-        (["--diff", "sm_80", "nonsense"], "allowed are names such as sm_75"),
-        (["--step", "0", "absent.pickle"], "cannot be read: .*; allowed is a file"),
+        (["--diff", "sm_80", "nonsense"], "allowed are sm_75, sm_80"),
+        (["--step", "0", "absent"], "cannot be read: .*; allowed is what Executable.save wrote"),
+        (["--saved", "absent"], "cannot be read: .*; allowed is what Executable.save wrote"),
         (["--step", "0"], "--step: expected 2 arguments"),
         (["--ptx", "a", "--sass", "b"], "not allowed with argument"),
     ],
@@ -142,7 +143,7 @@ def test_what_is_not_allowed_is_status_2(
 def test_ptx_and_source(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, *MINE, "--source", "k.f32")
     assert status == 0
-    assert "chain.cuh  1 lines, generated, shown below" in out
+    assert "chain.cuh  1 line, generated, shown below" in out
     assert "---- chain.cuh\nchain of f32" in out and "---- k.cu\n#include" in out
     status, out, _ = run(capsys, *MINE, "--source", "k.f32", "--json")
     (record,) = json.loads(out)["kernels"]
@@ -152,22 +153,24 @@ def test_ptx_and_source(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def executable() -> Executable:
-    """Return an executable for an H200; no kernel is compiled."""
+    """Return an executable for an H200; its kernel is not compiled yet."""
     x = softcuda.input((64, 3), softcuda.f32, name="x")
     nodes, skeleton = flatten(softcuda.relu(x * x + 1.0))
     traced = trace(nodes)
     target = Target("cuda", "sm_90a", 132, 227, 60)
-    program = compile_graph(traced.graph, Settings(read(H200), default_profile(), target))
-    return Executable(program, traced.leaves, skeleton, traced.nodes)
+    settings = Settings(read(ON_CUDA), default_profile(), target)
+    return compile_traced(traced, skeleton, settings, softcuda.Tensor)
 
 
 def test_a_fused_step_of_a_saved_executable(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name_cache(monkeypatch, tmp_path / "cache")
+    monkeypatch.setattr("softcuda.nvrtc.cache.KernelCache", lambda: new_cache()[0])
     made = executable()
     number = next(k for k, step in enumerate(made.program.steps) if step.launches)
-    file = tmp_path / "saved.pickle"
-    file.write_bytes(pickle.dumps(made))
+    file = tmp_path / "saved"
+    made.save(file)
     status, out, err = run(capsys, "--step", str(number), str(file))
     assert status == 0, err
     (header,) = made.program.steps[number].launches[0].spec.headers
@@ -180,7 +183,7 @@ def test_a_fused_step_of_a_saved_executable(
     status, _, err = run(capsys, "--step", "99", str(file))
     assert status == 2 and f"{number}: cuda_elementwise elementwise_dense." in err
     status, out, _ = run(capsys, "--step", "0", str(file))
-    assert status == 0 and "no launches: this step runs no kernel" in out
+    assert status == 0 and "no launches: this step runs no CUDA kernel" in out
 
 
 @pytest.mark.parametrize("content", [b"", b"no pickle", pickle.dumps([1, 2])])
@@ -190,4 +193,4 @@ def test_a_file_that_holds_no_executable(
     file = tmp_path / "file"
     file.write_bytes(content)
     status, _, err = run(capsys, "--step", "0", str(file))
-    assert status == 2 and "allowed is a" in err
+    assert status == 2 and "allowed is what Executable.save wrote" in err

@@ -13,6 +13,7 @@ import pytest
 from softcuda.errors import CompileError
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.unit import Cubin, Image, Resources
+from softcuda.tools.inspect_compiled import KernelRow
 from softcuda.tools.inspect_diff import compare, comparison_table, histogram_table
 from softcuda.tools.inspect_disassembly import (
     Disassembler,
@@ -22,7 +23,7 @@ from softcuda.tools.inspect_disassembly import (
 )
 from softcuda.tools.inspect_display import Table, compile_progress, kernel_table, table_text
 from softcuda.tools.inspect_occupancy import LIMITS, occupancy
-from softcuda.tools.inspect_rows import KernelEntry, KernelRow
+from softcuda.tools.inspect_rows import KernelEntry
 
 # Registers, static shared memory, barriers, threads, dynamic shared memory, architecture: blocks
 # and what limits them, as the calculator of the CUDA toolkit (cuda_occupancy.h, 13.0) has them.

@@ -80,7 +80,7 @@ def test_what_is_no_capsule() -> None:
     [
         ({"version": (2, 0)}, errors.ExchangeError, "version 2.0; allowed are versions up to 1"),
         ({"type_code": (2, 32, 4)}, errors.DTypeError, "code 2, 32 bits and 4 lanes"),
-        ({"type_code": (5, 64, 1)}, errors.DTypeError, "code 5, 64 bits"),
+        ({"type_code": (5, 32, 1)}, errors.DTypeError, "code 5, 32 bits"),
         ({"type_code": (1, 64, 1), "dims": (2,)}, errors.DTypeError, "uint64"),
         ({"dims": (-1,)}, errors.ShapeError, "negative extent"),
         ({"dims": (1,) * 65}, errors.ShapeError, "rank 65"),

@@ -154,7 +154,7 @@ def test_the_interface_names_the_stream_to_wait_for(fake: FakeDriver) -> None:
     [
         ({"mask": 1}, errors.ExchangeError, "has a mask"),
         ({"stream": 0}, errors.ExchangeError, "stream 0, which is ambiguous"),
-        ({"typestr": "<c8"}, errors.DTypeError, "'<c8'"),
+        ({"typestr": "<M8[s]"}, errors.DTypeError, r"'<M8\[s\]'"),
         ({"typestr": "<V2"}, errors.DTypeError, "bfloat16 goes by DLPack"),
         ({"strides": (2,)}, errors.ExchangeError, "divide elements of 4"),
         ({"strides": (4, 4)}, errors.ShapeError, "2 strides were given for 1"),

@@ -14,8 +14,9 @@ from op_cases import fast_profile
 import softcuda as sc
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.settings import Settings
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.graph.node import Node
+from softcuda.graph.op import OPS
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.trace import trace
 from softcuda.kernelspec import KernelSpec
@@ -32,7 +33,7 @@ def far_kernels() -> set[KernelSpec]:
     for name in FAR_DTYPES:
         nodes = {
             each.name: each.node(planned(Node, each.array.shape, each.strides, each.array.dtype))
-            for each in far_works(DTYPES[name])
+            for each in far_works(REAL_DTYPES[name])
         }
         for backend_id in cuda_backends():
             reached = reached.union(*launched(backend_id, nodes, H200).values())
@@ -57,6 +58,15 @@ def huge_kernels() -> set[KernelSpec]:
     return reached
 
 
+def updating_kernels() -> set[KernelSpec]:
+    """Return the kernels that write variables in place; test_updates_written_in_place runs them."""
+    buffer = planned(sc.Tensor, (1000,), (4,), REAL_DTYPES["f32"].numpy).data
+    w = sc.Tensor.leaf(buffer, OPS["variable"])
+    settings = Settings(fast_profile(copy="cuda_elementwise"), default_profile(), H200, True, "")
+    program = compile_graph(trace([], {w: w}).graph, settings)
+    return {launch.spec for step in program.steps for launch in step.launches}
+
+
 @pytest.fixture(scope="module")
 def near() -> dict[KernelSpec, int]:
     """Return how often each kernel of the tables is run on small arrays."""
@@ -65,7 +75,8 @@ def near() -> dict[KernelSpec, int]:
 
 def test_every_family_is_run_and_nearly_every_kernel(near: dict[KernelSpec, int]) -> None:
     """Kernels for 64-bit offsets, which small arrays do not need, are run on far or huge ones."""
-    reached = {spec for spec, times in near.items() if times} | far_kernels() | huge_kernels()
+    reached = {spec for spec, times in near.items() if times} | updating_kernels()
+    reached |= far_kernels() | huge_kernels()
     families = {spec.family for spec in reached}
     assert not {spec.family for spec in near} - families
     missing = [spec.id for spec in near if spec not in reached]

@@ -13,7 +13,7 @@ from tolerance import assert_close
 
 import softcuda as sc
 from softcuda import nn, optim
-from softcuda.dtype import DTYPES, DType, bf16, f16, f32, f64
+from softcuda.dtype import REAL_DTYPES, DType, bf16, f16, f32, f64
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 
@@ -182,7 +182,7 @@ def test_what_is_saved_is_what_is_trained(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 def test_every_dtype_and_shape_is_kept(tmp_path: Path, dtype: DType) -> None:
     tensors = {
         name: np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype.numpy)

@@ -13,8 +13,9 @@ from fake_nvrtc import entries, fake_nvrtc, make_unit, name_cache, new_cache
 
 from softcuda.errors import CacheMiss, CompileError, NvrtcNotFound, SoftCudaWarning
 from softcuda.nvrtc import store
-from softcuda.nvrtc.cache import KernelCache, cache_place
+from softcuda.nvrtc.cache import KernelCache
 from softcuda.nvrtc.library import LoadedNvrtc, Nvrtc
+from softcuda.nvrtc.place import cache_place
 from softcuda.nvrtc.unit import CompileUnit, Cubin, Image
 
 ARCH = "sm_90a"

@@ -174,7 +174,7 @@ def test_no_home_costs_one_warning(
     unit: CompileUnit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("SOFTCUDA_CACHE_DIR", raising=False)
-    monkeypatch.setattr("softcuda.nvrtc.cache.user_cache_folder", lambda: None)
+    monkeypatch.setattr("softcuda.nvrtc.place.user_cache_folder", lambda: None)
     cache, _ = new_cache()
     with pytest.warns(SoftCudaWarning, match="no home") as caught:
         cache.get(unit, ARCH)

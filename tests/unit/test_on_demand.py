@@ -64,7 +64,7 @@ def run(config: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def device_process() -> dict[str, Any]:
-    return run(str(ROOT / "configs" / "nvidia-h200.soft"))
+    return run(str(ROOT / "benchmarks" / "cuda.soft"))
 
 
 def test_what_a_run_needs_is_loaded_while_the_driver_initialises(
@@ -79,7 +79,7 @@ def test_what_a_run_needs_is_loaded_while_the_driver_initialises(
 
 def test_a_driver_that_fails_beside_is_reported(device_process: dict[str, Any]) -> None:
     assert "cuInit failed: CUDA_ERROR_NO_DEVICE (100)" in device_process["said"]
-    assert "run soft_init, or set SOFTCUDA_CONFIG=default" in device_process["said"]
+    assert "pass config='default', or target='sm_90a'" in device_process["said"]
 
 
 def test_a_device_process_loads_no_backend_of_the_host(device_process: dict[str, Any]) -> None:

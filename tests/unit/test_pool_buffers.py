@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import ArgumentError, PoolExhausted
 from softcuda.pool import aligned_empty, separate, strided
 
 F32 = np.dtype(np.float32)
-NUMPY_DTYPES = [pytest.param(d.numpy, id=name) for name, d in DTYPES.items()]
+NUMPY_DTYPES = [pytest.param(d.numpy, id=name) for name, d in REAL_DTYPES.items()]
 
 
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)

@@ -14,7 +14,7 @@ from softcuda.backends.cuda.reduce_shapes import REDUCE_THREADS, reduce_tile
 from softcuda.backends.cuda.spaces import SPLIT_BESIDE, SPLIT_CHUNKS, SPLIT_REST
 from softcuda.backends.cuda.states import measure_of
 from softcuda.backends.steps import Operand, Unit
-from softcuda.dtype import DTYPES, DType, bf16, f32, f64
+from softcuda.dtype import REAL_DTYPES, DType, bf16, f32, f64
 from softcuda.graph.params import Dims, Moment, Reduce
 from softcuda.graph.shapes import contiguous_strides, numel
 
@@ -80,7 +80,7 @@ def test_large_reductions_fill_the_device(name: str, dtype: DType) -> None:
         assert blocks >= H200.multiprocessors, (dims, axes, plan)
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=str)
 def test_threads_read_whole_vectors(dtype: DType) -> None:
     tile = reduce_tile(measure_of("sum", dtype, Reduce((0,), False), 2), (dtype,))
     assert tile.width * dtype.itemsize == 16

@@ -167,7 +167,7 @@ def test_lists_and_arrays_become_copied_leaves() -> None:
     assert operator.add(sc.tensor([1.0, 2.0]), [1, 2]).tolist() == [2, 4]
 
 
-@pytest.mark.parametrize("value", [1j, np.complex64(1), "text", b"bytes"])
+@pytest.mark.parametrize("value", ["text", b"bytes"])
 def test_operands_without_a_dtype_are_refused(value: Any) -> None:
     for op in (operator.add, operator.mul, operator.lt):
         with pytest.raises(errors.DTypeError, match="no dtype holds"):

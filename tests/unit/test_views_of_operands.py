@@ -8,7 +8,7 @@ from numpy_bounds import apply, check, known_leaf
 from op_cases import profile_of
 from view_works import viewed_works
 
-from softcuda.dtype import DTYPES, dtype_of_array
+from softcuda.dtype import REAL_DTYPES, dtype_of_array
 from softcuda.graph.node import Node, on_host
 from softcuda.running import compile as compile_nodes
 from softcuda.target import CPU
@@ -18,10 +18,10 @@ from softcuda.target import CPU
 @pytest.mark.parametrize("name", ["bool", "i32", "f16", "f32", "f64"])
 def test_one_operand_is_a_view(name: str, backend_id: str) -> None:
     """cupy-10303: strides of any sign in one position are read as the same values densely."""
-    works = viewed_works(DTYPES[name])
+    works = viewed_works(REAL_DTYPES[name])
     nodes = taken_by(backend_id, {what: w.node(Node) for what, w in works.items()}, CPU)
     if not nodes:
-        assert backend_id == "cpu_blas" and not DTYPES[name].is_float
+        assert backend_id == "cpu_blas" and not REAL_DTYPES[name].is_float
         return
     for what, result in compile_nodes(nodes, profile_of(backend_id)).run().items():
         work = works[what]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.errors import ArgumentError
 from softcuda.graph.lines import row_dtype, row_size
 from softcuda.graph.node import Node
@@ -86,29 +86,29 @@ def test_variants_cover_the_kinds_of_shapes(op: str) -> None:
 
 
 def test_bool_is_refused_where_it_has_no_meaning() -> None:
-    assert DTYPES["bool"] not in dtypes("add")
-    assert DTYPES["bool"] not in dtypes("matmul")
-    assert dtypes("logical_and") == tuple(DTYPES.values())
+    assert REAL_DTYPES["bool"] not in dtypes("add")
+    assert REAL_DTYPES["bool"] not in dtypes("matmul")
+    assert dtypes("logical_and") == tuple(REAL_DTYPES.values())
     assert {d.name for d in dtypes("one_hot")} == {"i32", "i64"}
 
 
 def test_domains_hold() -> None:
     for op, low, high in (("log", 0.0, 10.0), ("acos", -1.0, 1.0), ("sqrt", 0.0, 10.0)):
-        (array,) = typical(op, 1000, DTYPES["f32"], source()).arrays
+        (array,) = typical(op, 1000, REAL_DTYPES["f32"], source()).arrays
         assert array.min() >= low and array.max() <= high
 
 
 def test_large_inputs_repeat_a_block() -> None:
-    (array,) = typical("exp", 200_000, DTYPES["f32"], source()).arrays
+    (array,) = typical("exp", 200_000, REAL_DTYPES["f32"], source()).arrays
     assert array.shape == (200_000,)
     np.testing.assert_array_equal(array[: 1 << 16], array[1 << 16 : 2 << 16])
 
 
 def test_unknown_ops_and_sizes_are_errors() -> None:
     with pytest.raises(ArgumentError, match="no workload for 'reshape'"):
-        shape_variants("reshape", DTYPES["f32"], source())
+        shape_variants("reshape", REAL_DTYPES["f32"], source())
     with pytest.raises(ArgumentError, match="size is 0"):
-        typical("add", 0, DTYPES["f32"], source())
+        typical("add", 0, REAL_DTYPES["f32"], source())
     assert "reshape" in OPS
 
 

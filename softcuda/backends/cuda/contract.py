@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Final
 
 from softcuda.backends.cuda.contract_pack import (
@@ -42,6 +44,7 @@ __all__ = [
     "CONTRACT_KERNELS",
     "contract_launches",
     "contract_spec",
+    "further_contractions",
     "planned_contraction",
     "prepare_contract",
 ]
@@ -91,6 +94,15 @@ CONTRACT_KERNELS: Final[tuple[KernelSpec, ...]] = (
     contract_spec(f64, f64, f64, CONTRACT_TILES[f64][0], _USUAL),
     *(_sum_spec(dtype) for dtype in CONTRACT_TILES),
 )
+
+
+def further_contractions() -> Iterator[KernelSpec]:
+    """Yield every kernel of a contraction without a chain, those compiled when met too."""
+    for a, b, dtype in product(CONTRACT_TILES, repeat=3):
+        for tile, *ways in product(CONTRACT_TILES[dtype], Way, Way):
+            for is_wide in (False, True):
+                yield contract_spec(a, b, dtype, tile, (ways[0], ways[1]), is_wide)
+    yield from map(_sum_spec, CONTRACT_TILES)
 
 
 def prepare_contract(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:

@@ -9,7 +9,7 @@ first copied into scratch memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from softcuda.backends.cuda.axes import (
@@ -60,6 +60,7 @@ __all__ = [
     "Variant",
     "chain_launches",
     "chain_spec",
+    "in_place_spec",
     "planned_chain",
     "prepare_chain",
 ]
@@ -204,7 +205,7 @@ def _planned(
     dtypes = tuple(s.dtype for s in sources)
     tile = fitted_tile(
         chain,
-        [d for k, d in enumerate(dtypes) if not axes.is_single(k)],
+        [d for k, d in enumerate(dtypes) if sources[k].is_kept or not axes.is_single(k)],
         sum(not (axes.is_reused(k) or x.is_kept) for k, x in enumerate(sources)),
     )
     told = status() if reports(chain) else i64(0)
@@ -267,6 +268,12 @@ def chain_spec(
         tile=(shape.threads * tile.width * tile.unroll,),
         headers=(header,),
     )
+
+
+def in_place_spec(spec: KernelSpec) -> KernelSpec:
+    """Return the kernel like an `elementwise_dense` one that may write what it reads."""
+    expression = spec.expression.replace("elementwise_dense<", "elementwise_in_place<", 1)
+    return replace(spec, family="elementwise_in_place", expression=expression)
 
 
 def _runs(letters: str) -> str:

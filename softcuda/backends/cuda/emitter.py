@@ -47,16 +47,17 @@ __all__ = [
 CHAIN_HEADER: Final = "chain.cuh"
 
 _HEAD: Final = '// A fused chain, generated.\n#pragma once\n\n#include "ops.cuh"\n'
+_COMPLEX: Final = '#include "complex_ops.cuh"\n'
 _QUALIFIERS: Final = "static __device__ __forceinline__"
 
 # Results of these need no rounding: they are values of an operand, or exact in its dtype.
 _EXACT: Final = frozenset(
     (
-        *("copy", "conj", "neg", "abs", "sign", "relu", "floor", "ceil", "round"),
+        *("copy", "conj", "real", "imag", "neg", "abs", "sign", "relu", "floor", "ceil", "round"),
         *("minimum", "maximum", "clip", "where"),
     )
 )
-_IDENTITY: Final = frozenset(("copy", "conj"))
+_IDENTITY: Final = frozenset(("copy", "conj", "real"))  # of real numbers
 
 
 class _Typed(NamedTuple):
@@ -173,7 +174,7 @@ def _part(unit: Unit, root: int, first: int) -> Part:
 
 def reports(chain: Sequence[Micro]) -> bool:
     """Return whether the chain can report an error: it has a power of integers."""
-    return any(micro.op.name == "pow" and not micro.dtype.is_float for micro in chain)
+    return any(micro.op.name == "pow" and not micro.dtype.is_inexact for micro in chain)
 
 
 def emit(
@@ -227,7 +228,8 @@ def _of(dtypes: Sequence[DType]) -> str:
 
 def chain_header(*structs: str) -> Header:
     """Return the header "chain.cuh" that holds these structs of `emit`."""
-    return Header(CHAIN_HEADER, "\n".join((_HEAD, *structs)))
+    head = _HEAD + _COMPLEX if any("complex" in text for text in structs) else _HEAD
+    return Header(CHAIN_HEADER, "\n".join((head, *structs)))
 
 
 def chain_digest(header: Header) -> str:
@@ -253,13 +255,14 @@ class _Writer:
         """Add one op; return its value."""
         name, dtype = micro.op.name, micro.dtype
         typed: list[Any] = [_Typed(operand.dtype) for operand in operands]
-        if name == "cast" or (name in _IDENTITY and operands[0].dtype is dtype):
+        is_identity = name in _IDENTITY and operands[0].dtype is dtype and not dtype.is_complex
+        if name in ("cast", "copy") or is_identity:
             return self.cast(operands[0], dtype)
         wanted = operand_dtypes(micro.op, typed, micro.params)
         arguments = [self.loaded(v, want) for v, want in zip(operands, wanted, strict=True)]
         computed = compute_dtype(wanted[-1])
         held = bool_ if dtype is bool_ else compute_dtype(dtype)
-        if name == "pow" and not dtype.is_float:
+        if name == "pow" and not dtype.is_inexact:
             arguments.append("status")
         struct = "".join(word.capitalize() for word in name.split("_"))
         text = f"{struct}<{computed.name}>::apply({', '.join(arguments)})"
@@ -287,7 +290,8 @@ class _Writer:
             return name
         key = (name, held, want)
         if key not in self.converted:
-            self.converted[key] = self.define(f"convert<{want.name}>({name})", want)
+            function = "as_complex" if want.is_complex else "convert"
+            self.converted[key] = self.define(f"{function}<{want.name}>({name})", want)
         return self.converted[key]
 
     def define(self, text: str, dtype: DType) -> str:

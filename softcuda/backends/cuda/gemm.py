@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Final, TypeAlias
 
 from softcuda.backends.cuda.gemm_narrow import (
@@ -46,6 +48,7 @@ from softcuda.target import Target
 __all__ = [
     "GEMM_KERNELS",
     "chosen",
+    "further_products",
     "gemm_launches",
     "gemm_spec",
     "narrow_spec",
@@ -124,6 +127,19 @@ GEMM_KERNELS: Final[tuple[KernelSpec, ...]] = (
     ),
     *(_sum_spec(dtype) for dtype in GEMM_TILES),
 )
+
+
+def further_products() -> Iterator[KernelSpec]:
+    """Yield every kernel of a product without a chain, those that are compiled when met too."""
+    ways = [way for way in Reading if way is not Reading.ANY]
+    pairs = ((Reading.ANY, Reading.ANY), *product(ways, ways))
+    for a, b, dtype in product(GEMM_TILES, repeat=3):
+        for tile in GEMM_TILES[dtype]:
+            yield from (gemm_spec(a, b, dtype, tile, pair) for pair in pairs)
+        width = 16 // compute_dtype(dtype).itemsize
+        narrow = (narrow_tile(few, width, way) for few in range(1, MAX_FEW + 1) for way in ways)
+        yield from (narrow_spec(a, b, dtype, tile) for tile in dict.fromkeys(narrow))
+    yield from map(_sum_spec, GEMM_TILES)
 
 
 def prepare_gemm(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:

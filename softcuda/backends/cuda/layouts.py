@@ -36,7 +36,8 @@ _CODE: Final = 512
 _SHORT: Final = frozenset(("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "div", "reciprocal"))
 _PLAIN: Final = frozenset(
     (
-        *("neg", "abs", "sign", "square", "relu", "conj", "floor", "ceil", "round"),
+        *("neg", "abs", "sign", "square", "relu", "conj", "real", "imag"),
+        *("floor", "ceil", "round"),
         *("isnan", "isinf", "isfinite", "logical_not", "cast", "copy", "add", "sub", "mul"),
         *("minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or"),
         *("logical_xor", "where", "clip", "multiply_add"),

@@ -7,7 +7,8 @@ the other holds with extent 1, are summed into scratch first.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes
@@ -16,13 +17,31 @@ from softcuda.backends.host.contraction import Pair, pair_of
 from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, read, scratch, write
 from softcuda.backends.steps import Operand, Step, Unit
 from softcuda.contraction.axes import Axes as LabelledAxes
-from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64, i32
+from softcuda.dtype import (
+    DType,
+    bf16,
+    bool_,
+    complex64,
+    complex128,
+    compute_dtype,
+    f16,
+    f32,
+    f64,
+    i32,
+)
 from softcuda.dtype import i64 as i64_dtype
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec, Rounding
 from softcuda.target import Target
 
-__all__ = ["NAIVE_CONTRACTION", "Factor", "PreparedPair", "prepare_contraction", "prepared_pair"]
+__all__ = [
+    "NAIVE_CONTRACTION",
+    "Factor",
+    "PreparedPair",
+    "further_naive_contractions",
+    "prepare_contraction",
+    "prepared_pair",
+]
 
 THREADS: Final = 256
 MAX_RANK: Final = 64
@@ -85,9 +104,17 @@ def _sum_spec(source: DType, dtype: DType) -> KernelSpec:
 
 # Operands of one dtype; a mix of two is compiled when it is met.
 NAIVE_CONTRACTION: Final[tuple[KernelSpec, ...]] = (
-    *(_contraction_spec(dtype, dtype, dtype) for dtype in _DTYPES),
-    *(_sum_spec(dtype, dtype) for dtype in _DTYPES),
+    *(_contraction_spec(dtype, dtype, dtype) for dtype in (*_DTYPES, complex64, complex128)),
+    *(_sum_spec(dtype, dtype) for dtype in (*_DTYPES, complex64, complex128)),
 )
+
+
+def further_naive_contractions() -> Iterator[KernelSpec]:
+    """Yield the kernels of every mix of dtypes, those that are compiled when met too."""
+    stored = (bool_, *_DTYPES)
+    for source, dtype in product(stored, _DTYPES):
+        yield _sum_spec(source, dtype)
+        yield from (_contraction_spec(source, b, dtype) for b in stored)
 
 
 def prepare_contraction(unit: Unit, target: Target) -> tuple[Step, ...]:

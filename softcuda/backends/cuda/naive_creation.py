@@ -21,7 +21,7 @@ from softcuda.backends.cuda.walks import (
 )
 from softcuda.backends.launches import Argument, f64, i32, i64, packed, write
 from softcuda.backends.steps import Micro, Operand, Step, Unit
-from softcuda.dtype import DTYPES
+from softcuda.dtype import REAL_DTYPES
 from softcuda.graph.params import Arange, Eye, Full, Linspace, value_of
 from softcuda.graph.shapes import numel
 from softcuda.kernelspec import KernelSpec
@@ -39,8 +39,8 @@ def _row(family: str, variant: str, types: str, dtypes: tuple[str, ...]) -> Kern
 CREATION_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(_row("full", size, size, sized_dtypes(size)) for size in SIZED),
     *(_row("arange", f"{name}_whole", f"{name}, i64", (name,)) for name in _WHOLE),
-    *(_row("arange", name, f"{name}, f64", (name,)) for name in DTYPES),
-    *(_row("linspace", name, name, (name,)) for name in DTYPES),
+    *(_row("arange", name, f"{name}, f64", (name,)) for name in REAL_DTYPES),
+    *(_row("linspace", name, name, (name,)) for name in REAL_DTYPES),
     *sized_rows("eye", "creation.cu"),
 )
 _SPECS: Final = {(spec.family, spec.variant): spec for spec in CREATION_KERNELS}

@@ -23,7 +23,7 @@ from softcuda.backends.cuda.walks import (
 )
 from softcuda.backends.launches import KernelLaunch, i64, packed, read, write
 from softcuda.backends.steps import Micro, Unit
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
@@ -37,7 +37,7 @@ MAX_RANK: Final = 64
 
 # Registers that a call of the long division saves, on sm_100 and sm_120.
 _DIVISION_SPILLS: Final = 16
-_MIXED: Final = tuple(name for name in DTYPES if name != "bool")
+_MIXED: Final = tuple(name for name in REAL_DTYPES if name != "bool")
 
 
 def _mixed_rows() -> tuple[KernelSpec, ...]:

@@ -18,7 +18,7 @@ from softcuda.backends.launches import (
 )
 from softcuda.backends.launches import write as write_output
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.dtype import f64 as f64_dtype
 from softcuda.dtype import i64 as i64_dtype
 from softcuda.graph.lines import operand_dtypes
@@ -30,9 +30,9 @@ from softcuda.target import Target
 __all__ = ["NAIVE_REDUCE", "prepare_composite", "prepare_reduction", "prepare_scan"]
 
 _BACKEND_ID: Final = "cuda_naive"
-_ALL: Final = tuple(DTYPES)
-_FLOATS: Final = tuple(name for name, d in DTYPES.items() if d.is_float)
-_WHOLE: Final = tuple(name for name, d in DTYPES.items() if not d.is_float)
+_ALL: Final = tuple(REAL_DTYPES)
+_FLOATS: Final = tuple(name for name, d in REAL_DTYPES.items() if d.is_float)
+_WHOLE: Final = tuple(name for name, d in REAL_DTYPES.items() if not d.is_float)
 
 
 def _spec(family: str, argument: str, dtypes: tuple[str, ...]) -> KernelSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes
@@ -31,6 +32,7 @@ __all__ = [
     "HeldTile",
     "RowPlan",
     "Rows",
+    "further_rows",
     "held_spec",
     "held_tiles",
     "plan_row",
@@ -133,6 +135,13 @@ ROW_KERNELS: Final[tuple[KernelSpec, ...]] = (
         for dtype in _FLOATS
     ),
 )
+
+
+def further_rows() -> Iterator[KernelSpec]:
+    """Yield the kernels of every tile, those that are compiled when met too."""
+    for family, tiles in _TILES.items():
+        for dtype in _FLOATS:
+            yield from (held_spec(family, dtype, tile) for tile in tiles[dtype.name])
 
 
 def row_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:

@@ -11,7 +11,7 @@ from softcuda.backends.cuda.row_spaces import axis_rows, pack_rows
 from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, read, scratch
 from softcuda.backends.launches import write as write_output
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.dtype import i64 as i64_dtype
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec
@@ -41,7 +41,7 @@ SCAN_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(
         _spec(family, dtype)
         for family in ("scan_rows", "scan_columns")
-        for dtype in DTYPES.values()
+        for dtype in REAL_DTYPES.values()
     ),
     _carries_spec("f64"),
     _carries_spec("i64"),

@@ -34,7 +34,7 @@ from softcuda.backends.launches import (
     write,
 )
 from softcuda.backends.steps import Micro, Operand, Unit
-from softcuda.dtype import DTYPES, DType, compute_dtype
+from softcuda.dtype import REAL_DTYPES, DType, compute_dtype
 from softcuda.dtype import i64 as long
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Cast
@@ -55,7 +55,7 @@ def _spec(family: str, types: tuple[str, ...], dtypes: tuple[str, ...]) -> Kerne
     return KernelSpec(family, "_".join(types), "scatter.cu", expression, dtypes, WALK_THREADS)
 
 
-_NUMBERS: Final = tuple(name for name, dtype in DTYPES.items() if not dtype.is_bool)
+_NUMBERS: Final = tuple(name for name, dtype in REAL_DTYPES.items() if not dtype.is_bool)
 SCATTER_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(_spec("scatter_keys", (index,), ("i32", "i64")) for index in INDEX_BYTES),
     *(_spec("scatter_values", (x, index), (x,)) for x in _NUMBERS for index in INDEX_BYTES),

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from softcuda.backends.host.movement import scalar_of
-from softcuda.dtype import DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.graph.params import Dims
 from softcuda.kernelspec import KernelSpec, fast_divisor
 from softcuda.target import Target
@@ -38,7 +38,7 @@ INDICES: Final = ("i32", "i64")
 MAX_RANK: Final = 64
 
 # As convert_from of converting.cuh numbers them.
-DTYPE_CODES: Final = {dtype: code for code, dtype in enumerate(DTYPES.values())}
+DTYPE_CODES: Final = {dtype: code for code, dtype in enumerate(REAL_DTYPES.values())}
 
 _BLOCKS_EACH: Final = 32  # blocks a multiprocessor of a grid-stride loop
 _MULTIPROCESSORS: Final = 128  # where the target does not say

@@ -28,11 +28,11 @@ Array = np.ndarray[Any, Any]
 # Results of these need no rounding: they are values of an operand, or exact in its dtype.
 _EXACT: Final = frozenset(
     (
-        *("copy", "conj", "neg", "abs", "sign", "relu", "floor", "ceil", "round"),
+        *("copy", "conj", "real", "imag", "neg", "abs", "sign", "relu", "floor", "ceil", "round"),
         *("minimum", "maximum", "clip", "where"),
     )
 )
-_IDENTITY: Final = frozenset(("copy", "conj"))
+_IDENTITY: Final = frozenset(("copy", "conj", "real"))  # of real numbers
 
 
 def _relu(x: Array, zeros: Array, out: Array) -> None:
@@ -102,14 +102,16 @@ class _Builder:
         """Add one op; return the value that holds its result."""
         name, dtype = micro.op.name, micro.dtype
         computed = compute_dtype(dtype)
-        if name == "cast" or (name in _IDENTITY and typed[0].dtype is dtype):
+        is_identity = name in _IDENTITY and typed[0].dtype is dtype and not dtype.is_complex
+        if name in ("cast", "copy") or is_identity:
             return self.held(sources[0], typed[0].dtype, dtype)
         wanted = operand_dtypes(micro.op, typed, micro.params)
         operands = [
             self.held(value, operand.dtype, want)
             for value, operand, want in zip(sources, typed, wanted, strict=True)
         ]
-        if micro.op.operand_rule is floating or name == "pow":
+        is_complex = wanted[-1].is_complex  # whose products have such loops too
+        if micro.op.operand_rule is floating or name == "pow" or is_complex:
             operands = [self.forward(value) for value in operands]
         function = function_for(name, compute_dtype(wanted[-1]))
         if name == "relu" and computed.is_float:

@@ -1,9 +1,9 @@
 """Elementwise ops on NumPy arrays: op token -> function(*inputs, out).
 
-Inputs are in the op's compute dtype (bool, i32, i64, f32, f64) and may broadcast and have any
-strides; `out` has the dtype of the result and may be the very array of an input. Plain ufuncs
-where NumPy's meaning is softcuda's; a wrapper where it is not. The wrappers make temporaries of
-out's size, so they are meant for cache-sized blocks.
+Inputs are in the op's compute dtype (bool, i32, i64, f32, f64, or complex) and may broadcast and
+have any strides; `out` has the dtype of the result and may be the very array of an input. Plain
+ufuncs where NumPy's meaning is softcuda's; a wrapper where it is not. The wrappers make
+temporaries of out's size, so they are meant for cache-sized blocks.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ def _for_floats(floats: Function, others: Function) -> Function:
         (floats if x.dtype.kind == "f" else others)(x, out)
 
     return dispatch
+
+
+def _real(x: Array, out: Array) -> None:
+    np.copyto(out, x.real)
+
+
+def _imag(x: Array, out: Array) -> None:
+    if x.dtype.kind == "c":
+        np.copyto(out, x.imag)
+    else:
+        out.fill(0)
 
 
 def _for_numbers(numbers: Function, bools: Function) -> Function:
@@ -107,6 +118,9 @@ def _multiply_add(a: Array, b: Array, c: Array, out: Array) -> None:
 
 
 def _where(condition: Array, a: Array, b: Array, out: Array) -> None:
+    if out.dtype.kind == "c":  # no integer has the bits of a complex128
+        np.copyto(out, np.where(condition, a, b))
+        return
     # b ^ ((a ^ b) & mask) on the bits: NumPy's own selection branches at every element.
     whole = np.dtype(f"i{out.dtype.itemsize}")
     mask = np.empty(condition.shape, whole)
@@ -126,7 +140,7 @@ def _rsqrt(x: Array, out: Array) -> None:
 
 
 def _pow(a: Array, b: Array, out: Array) -> None:
-    if out.dtype.kind != "f" and b.size and int(b.min()) < 0:
+    if out.dtype.kind in "bi" and b.size and int(b.min()) < 0:
         raise power_error(int(b.min()))
     np.power(a, b, out)
 
@@ -134,6 +148,8 @@ def _pow(a: Array, b: Array, out: Array) -> None:
 _WRAPPED: Final[dict[str, Function]] = {
     "copy": _copy,
     "conj": _copy,
+    "real": _real,
+    "imag": _imag,
     "abs": _for_numbers(np.absolute, _copy),
     "sign": _for_numbers(np.sign, _copy),
     "floor": _for_floats(np.floor, _copy),
@@ -216,12 +232,12 @@ def function_for(name: str, dtype: DType) -> Function:
 
     Args:
         name: token of an elementwise op other than cast.
-        dtype: the compute dtype of its operands: bool, i32, i64, f32 or f64.
+        dtype: the compute dtype of its operands: bool, i32, i64, f32, f64 or a complex one.
 
     Returns:
         A ufunc (which makes no temporary) where one has softcuda's meaning, else ELEMENTWISE's.
     """
-    if dtype.is_float:
+    if dtype.is_inexact:
         return _FLOAT_UFUNCS.get(name) or ELEMENTWISE[name]
     if dtype.is_integer and name in ("abs", "sign", "conj"):
         return _FLOAT_UFUNCS[name]

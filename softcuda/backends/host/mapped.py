@@ -85,7 +85,7 @@ def bind_elementwise(
         inputs: arrays that broadcast to `out`.
         out: the output; may be the very array of an input.
     """
-    if name in ("copy", "conj"):
+    if name == "copy" or (name == "conj" and not result.is_complex):
         return [(np.copyto, (out, inputs[0]))]
     kinds = [compute_dtype(dtype) for dtype in operands]
     function = function_for(name, kinds[-1])

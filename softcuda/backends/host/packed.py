@@ -1,220 +1,254 @@
-"""Contractions in tiles: boxes of the operands are packed into scratch matrices, multiplied there.
+"""Contractions in boxes: what BLAS cannot take where it lies is packed into scratch, box by box.
 
 C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]; each of b, m, n, k stands for any number of labels. A
-box has the whole extent of the labels that run fastest in a, b and out, if it can: what it reads
-and writes then are runs of neighbours, and the rest of a permutation happens in the cache.
+box has the whole extent of the labels that run fastest in what is packed, if it can: what is read
+and written then are runs of neighbours, and the rest of a permutation happens in the cache.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from softcuda.backends.host.contraction import Pair
+from softcuda.backends.host.contraction import with_axes
 from softcuda.backends.host.conversion import convert
-from softcuda.backends.host.pieces import Box
+from softcuda.backends.host.copies import move
+from softcuda.backends.host.routes import Route, matrix_axes
 from softcuda.backends.host.tiles import part_of
-from softcuda.backends.host.tiling import TileLimits, Tiling, tiling_of, unit_label
-from softcuda.backends.host.workers import SHARED
+from softcuda.backends.host.tiling import Tiling
+from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType
-from softcuda.graph.params import Dims
-from softcuda.knobs import thread_count
 
-__all__ = ["PackedProduct", "packed_bytes", "turned"]
+__all__ = ["PackedProduct", "matrices_of", "oriented"]
 
 Array = np.ndarray[Any, Any]
 Multiply = Callable[[Array, Array, Array], Any]
 Labels = tuple[int, ...]
 
-# Elements from which a copy is shared by all threads.
-_SHARED_ELEMS: Final = 1 << 15
+
+class _Part(NamedTuple):
+    """A part of a class of labels: the slice of each, and that of their matrix axis."""
+
+    slices: dict[int, slice]
+    axis: slice
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """Elements that the packed tiles may have."""
+class _Box(NamedTuple):
+    """One box: the slice of each label, and those of the matrix axes m, n and k."""
 
-    a: int
-    b: int
-    out: int
-    partial: int
-
-    @property
-    def total(self) -> int:
-        return self.a + self.b + self.out + self.partial
+    slices: dict[int, slice]
+    m: slice
+    n: slice
+    k: slice
 
 
-def _sizes(pair: Pair, tiling: Tiling) -> _Sizes:
-    a, b, out = (tiling.count(order) for order in tiling.orders)
-    is_cut = any(tiling.chunks[label] < pair.extents[label] for label in pair.classes.k)
-    return _Sizes(a, b, out, out if is_cut else 0)
+def matrices_of(array: Array, axes: Axes, route: Route, number: int) -> Array:
+    """Return an operand as a stack of matrices, where its axes allow that.
 
+    Args:
+        array: its memory, the first element first.
+        axes: where its labels lie.
+        route: which of them are rows and columns.
+        number: 0 for a, 1 for b, 2 for out.
 
-def turned(pair: Pair) -> Pair:
-    """Return the contraction with a and b in each other's place, if that lays out like the result.
-
-    The label that runs fastest in the result is then one of n: tiles are written in its runs.
+    Returns:
+        Axes [loops, rows, columns]; a loop that the operand lacks has extent 1.
     """
-    return pair.turned() if unit_label(pair.out) in pair.classes.m else pair
+    rows, columns = (_one_axis(axes.over(labels)) for labels in route.matrices[number])
+    return with_axes(array, matrix_axes(axes.over(route.loops), rows, columns))
 
 
-def packed_bytes(pair: Pair, limits: TileLimits, itemsize: int) -> int:
-    """Return the scratch [bytes] that the tiles of a contraction take."""
-    return _sizes(pair, tiling_of(pair, limits)).total * itemsize
+def _one_axis(run: Axes) -> tuple[int, int]:
+    """Return (extent, stride) of axes that follow each other."""
+    inner = (s for d, s in zip(reversed(run.dims), reversed(run.strides), strict=True) if d > 1)
+    return run.numel, next(inner, 0)
+
+
+def oriented(a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
+    """Return (a, b, out), or (b^T, a^T, out^T) where the rows of out lie side by side."""
+    if out.strides[-1] <= out.strides[-2]:
+        return a, b, out
+    return b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
 
 
 class PackedProduct:
     """One contraction bound to arrays; calling it computes the result.
 
     Args:
-        pair: the contraction, without private labels.
-        limits: bounds of the tiles.
-        multiply: f(a [b, m, k], b [b, k, n], out [b, m, n]), all in the compute dtype.
+        route: which operands are packed, and how.
+        tiling: the boxes.
+        multiply: f(a [..., m, k], b [..., k, n], out [..., m, n]), all in the compute dtype.
         common: the dtype that operands are rounded to before they become the compute dtype.
-        by_columns: whether b is packed as [b, n, k] and handed over transposed.
     """
 
-    def __init__(
-        self,
-        pair: Pair,
-        limits: TileLimits,
-        multiply: Multiply,
-        common: DType,
-        *,
-        by_columns: bool,
-    ) -> None:
+    def __init__(self, route: Route, tiling: Tiling, multiply: Multiply, common: DType) -> None:
+        self._route = route
+        self._tiling = tiling
         self._multiply = multiply
         self._common = common
-        c = pair.classes
-        self._tiling = tiling = tiling_of(pair, limits)
-        self._sizes = _sizes(pair, tiling)
-        batch, m, n = tiling.groups
-        first, second, _ = tiling.orders
-        parts = (
-            first[:batch],
-            first[batch : batch + m],
-            second[batch : batch + n],
-            first[batch + m :],
-        )
-        self._boxes = [list(_cut(pair, tiling, labels)) for labels in parts]
-        self._a_by_columns = unit_label(pair.a) in c.m
-        self._b_by_rows = unit_label(pair.b) in c.n and not by_columns
+        self._batch = _parts(route, tiling, route.pair.classes.batch, ())
+        self._m = _parts(route, tiling, route.m.loops, route.m.axis)
+        self._n = _parts(route, tiling, route.n.loops, route.n.axis)
+        self._k = _parts(route, tiling, (), route.k)
 
-    @property
-    def orders(self) -> tuple[Labels, ...]:
-        """The labels in which a, b and out are handed to the call."""
-        return self._tiling.orders
+    def _places(self) -> Iterator[list[_Box]]:
+        """Yield for each part of the result the boxes along k.
+
+        The class whose operand alone is packed box by box goes outside: it is packed once then.
+        """
+        n_first = self._tiling.tiled[1] and not self._tiling.tiled[0]
+        outer, inner = (self._n, self._m) if n_first else (self._m, self._n)
+        for at, first, second in itertools.product(self._batch, outer, inner):
+            rows, columns = (second, first) if n_first else (first, second)
+            around = at.slices | rows.slices | columns.slices
+            yield [
+                _Box(around | step.slices, rows.axis, columns.axis, step.axis) for step in self._k
+            ]
 
     def __call__(self, a: Array, b: Array, out: Array, scratch: Array) -> None:
         """Compute the contraction.
 
         Args:
-            a: axes in the order batch, m, k.
-            b: axes in the order batch, n, k.
-            out: axes in the order batch, m, n.
-            scratch: `packed_bytes` of them, as elements of the compute dtype.
+            a: axes as in the route's pair.
+            b: the same.
+            out: the same.
+            scratch: the sum of the tiling's sizes, as elements of the compute dtype.
         """
-        batch, m, n, steps = self._boxes
-        size = self._sizes
-        ends = np.cumsum([size.a, size.b, size.out, size.partial]).tolist()
-        pack_a, pack_b = scratch[: ends[0]], scratch[ends[0] : ends[1]]
-        total, partial = scratch[ends[1] : ends[2]], scratch[ends[2] : ends[3]]
-        for at in batch:
-            right = None
-            if len(steps) == len(n) == 1:
-                right = self._load_b(b, pack_b, at, n[0], steps[0])
-            for rows in m:
-                left = self._load_a(a, pack_a, at, rows, steps[0]) if len(steps) == 1 else None
-                for columns in n:
-                    shape = (_count(at), _count(rows), _count(columns))
-                    result = _fit(total, shape)
-                    for number, step in enumerate(steps):
-                        first = self._load_a(a, pack_a, at, rows, step) if left is None else left
-                        second = right
-                        if second is None:
-                            second = self._load_b(b, pack_b, at, columns, step)
-                        if not number:
-                            self._multiply(first, second, result)
-                            continue
-                        more = _fit(partial, shape)
-                        self._multiply(first, second, more)
-                        np.add(result, more, result)
-                    place = part_of(out, at + rows + columns)
-                    if steps:
-                        _copy(result.reshape(place.shape), place)
-                    else:
-                        place.fill(0)
-
-    def _load_a(self, a: Array, pack: Array, at: Box, rows: Box, step: Box) -> Array:
-        return self._packed(a, pack, (at, rows, step), self._a_by_columns)
-
-    def _load_b(self, b: Array, pack: Array, at: Box, columns: Box, step: Box) -> Array:
-        return self._packed(b, pack, (at, columns, step), self._b_by_rows).swapaxes(1, 2)
-
-    def _packed(self, source: Array, pack: Array, parts: Sequence[Box], turned: bool) -> Array:
-        """Copy a box into scratch; return it as [batch, free, k], laid out transposed if asked."""
-        at, free, step = parts
-        piece = rounded(part_of(source, at + free + step), self._common)
-        batch, rows, columns = _count(at), _count(free), _count(step)
-        if not turned:
-            tile = _fit(pack, (batch, rows, columns))
-            _copy(piece, tile.reshape(piece.shape))
-            return tile
-        first, second = len(at), len(at) + len(free)
-        order = (*range(first), *range(second, piece.ndim), *range(first, second))
-        piece = piece.transpose(order)
-        tile = _fit(pack, (batch, columns, rows))
-        _copy(piece, tile.reshape(piece.shape))
-        return tile.swapaxes(1, 2)
+        sizes = self._tiling.sizes
+        ends = itertools.accumulate(sizes)
+        memory = [scratch[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        left, right, result = (
+            _Operand(self._route, self._tiling, number, array, memory[number])
+            for number, array in enumerate((a, b, out))
+        )
+        left.load_whole(self._common)
+        right.load_whole(self._common)
+        for boxes in self._places():
+            total = result.matrices(boxes[0])
+            for number, box in enumerate(boxes):  # the parts of k
+                place = _like(total, memory[3]) if number else total
+                first, second = (x.loaded(box, self._common) for x in (left, right))
+                self._multiply(*oriented(first, second, place))
+                if number:
+                    np.add(total, place, total)
+            result.store(boxes[0])
 
 
-def _cut(pair: Pair, tiling: Tiling, labels: Labels) -> Iterator[Box]:
-    """Yield the boxes along labels; none where an extent is 0."""
-    ranges = [
-        [
-            slice(start, min(start + tiling.chunks[label], pair.extents[label]))
-            for start in range(0, pair.extents[label], tiling.chunks[label])
+class _Operand:
+    """An operand as stacks of matrices: where it lies, packed whole, or tile by tile."""
+
+    def __init__(
+        self, route: Route, tiling: Tiling, number: int, array: Array, memory: Array
+    ) -> None:
+        self._route, self._number, self._memory = route, number, memory
+        self._axes = axes = route.operands[number]
+        self._order = route.orders[number]
+        self._is_tiled = tiling.tiled[number]
+        self._source = with_axes(array, axes.over(self._order))
+        rows, _ = route.matrices[number]
+        self._is_turned = bool(rows) and self._order[-len(rows) :] == rows
+        self._held: dict[int, slice] | None = None
+        self._tile = memory[:0]
+        self._view: Array | None = None
+        if not route.packed[number]:
+            self._view = matrices_of(array, axes, route, number)
+
+    def load_whole(self, common: DType) -> None:
+        """Pack the operand where that is done before the first box."""
+        if self._view is None and not self._is_tiled:
+            dims = self._source.shape
+            self._pack(self._source, common)
+            axes = Axes.dense(self._order, dims)
+            self._view = matrices_of(self._memory, axes, self._route, self._number)
+
+    def loaded(self, box: _Box, common: DType) -> Array:
+        """Return the matrices of a box; a tile stays until another one is asked for."""
+        if self._view is not None:
+            return self._part(self._view, box)
+        slices = {label: box.slices[label] for label in self._order}
+        if slices != self._held:
+            self._held = slices
+            self._tile = self._shaped(box)
+            self._pack(part_of(self._source, tuple(slices.values())), common)
+        return self._tile
+
+    def matrices(self, box: _Box) -> Array:
+        """Return the matrices of a box of the result, to be written."""
+        if self._view is not None:
+            return self._part(self._view, box)
+        return self._shaped(box)
+
+    def store(self, box: _Box) -> None:
+        """Copy a tile of the result to where it lies."""
+        if self._view is None:
+            place = part_of(self._source, tuple(box.slices[label] for label in self._order))
+            move(self._memory[: place.size].reshape(place.shape), place)
+
+    def _pack(self, part: Array, common: DType) -> None:
+        part = _rounded(part, common)
+        move(part, self._memory[: part.size].reshape(part.shape))
+
+    def _part(self, view: Array, box: _Box) -> Array:
+        loops = tuple(
+            box.slices[label] if label in self._axes.labels else slice(None)
+            for label in self._route.loops
+        )
+        return part_of(view, (*loops, *self._axes_of(box)))
+
+    def _shaped(self, box: _Box) -> Array:
+        """Return scratch as the matrices of a box."""
+        loops = [
+            _extent(box.slices[label]) if label in self._axes.labels else 1
+            for label in self._route.loops
         ]
-        for label in labels
-    ]
-    yield from itertools.product(*ranges)
+        rows, columns = map(_extent, self._axes_of(box))
+        count = math.prod(loops) * rows * columns
+        if self._is_turned:
+            return self._memory[:count].reshape(*loops, columns, rows).swapaxes(-1, -2)
+        return self._memory[:count].reshape(*loops, rows, columns)
+
+    def _axes_of(self, box: _Box) -> tuple[slice, slice]:
+        return ((box.m, box.k), (box.k, box.n), (box.m, box.n))[self._number]
 
 
-def _copy(source: Array, out: Array) -> None:
-    """Write source into out, in parts on all threads where it is large."""
-    parts = thread_count()
-    axes = [axis for axis, extent in enumerate(out.shape) if extent >= parts]
-    if source.size < _SHARED_ELEMS or not axes:
-        convert(source, out)
-        return
-    axis = max(axes, key=lambda k: abs(out.strides[k]))
-    extent = out.shape[axis]
-    head = (slice(None),) * axis
-
-    def part(worker: int, number: int) -> None:
-        piece: Any = (*head, slice(number * extent // parts, (number + 1) * extent // parts))
-        convert(source[piece], out[piece])
-
-    SHARED.run(part, parts)
+def _like(matrices: Array, memory: Array) -> Array:
+    """Return memory as dense matrices of the same extents and order of axes as others."""
+    if matrices.strides[-1] <= matrices.strides[-2]:
+        return memory[: matrices.size].reshape(matrices.shape)
+    return memory[: matrices.size].reshape(matrices.swapaxes(-1, -2).shape).swapaxes(-1, -2)
 
 
-def rounded(source: Array, common: DType) -> Array:
-    """Return an operand as `common` holds it: integers that meet floats are rounded to them."""
-    if not common.is_float or source.dtype.kind != "i":
+def _extent(part: slice) -> int:
+    extent: int = part.stop - part.start
+    return extent
+
+
+def _parts(route: Route, tiling: Tiling, loops: Labels, axis: Labels) -> list[_Part]:
+    """Return the parts into which the boxes cut a class, in order."""
+    extents, made = route.pair.extents, []
+    labels = loops + axis
+    ranges = [range(0, extents[x], tiling.chunks[x]) for x in labels]
+    for starts in itertools.product(*ranges):
+        slices = {
+            x: slice(start, min(start + tiling.chunks[x], extents[x]))
+            for x, start in zip(labels, starts, strict=True)
+        }
+        first, length = 0, 1
+        for label in axis:
+            first = first * extents[label] + slices[label].start
+            length *= _extent(slices[label])
+        made.append(_Part(slices, slice(first, first + length)))
+    return made
+
+
+def _rounded(source: Array, common: DType) -> Array:
+    """Return an operand as `common` holds it: integers that meet others are rounded to them."""
+    if not common.is_inexact or source.dtype.kind != "i":
         return source
     result = np.empty(source.shape, common.numpy)
     convert(source, result)
     return result
-
-
-def _count(box: Box) -> int:
-    return math.prod(s.stop - s.start for s in box)
-
-
-def _fit(memory: Array, shape: Dims) -> Array:
-    return memory[: math.prod(shape)].reshape(shape)

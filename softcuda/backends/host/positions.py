@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ __all__ = ["bind_argument", "bind_cumsum"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+_WIDE: Final[dict[str, Any]] = {"b": np.int64, "i": np.int64, "c": np.complex128}  # else f64
 
 
 def bind_argument(name: str, source: Array, out: Array, params: Reduce) -> list[Call]:
@@ -64,8 +66,8 @@ def _global(local: Array, box: Box, dims: Dims) -> Array:
 
 
 def bind_cumsum(source: Array, out: Array, params: Cumulative) -> list[Call]:
-    """Return the call of cumsum: running sums in f64 or i64, each rounded once."""
-    wide = np.dtype(np.int64 if source.dtype.kind in "bi" else np.float64)
+    """Return the call of cumsum: running sums in f64, i64 or complex128, each rounded once."""
+    wide = np.dtype(_WIDE.get(source.dtype.kind, np.float64))
     tiles = Tiles(source, (params.axis,), wide)
     return [(_running, (tiles, np.moveaxis(out, params.axis, -1), wide))]
 

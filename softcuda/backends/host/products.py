@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from softcuda.backends.host.contraction import Pair, Views, direct_views, pair_of, with_axes
+from softcuda.backends.host.contraction import Pair, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
-from softcuda.backends.host.packed import PackedProduct, packed_bytes, turned
+from softcuda.backends.host.packed import PackedProduct, matrices_of, oriented
+from softcuda.backends.host.prices import cheapest
 from softcuda.backends.host.reductions import bind_sum
-from softcuda.backends.host.tiling import TileLimits
+from softcuda.backends.host.routes import Asked, Route
+from softcuda.backends.host.tiling import TileLimits, Tiling
 from softcuda.backends.steps import Operand
 from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType
@@ -32,7 +34,7 @@ class Method:
     """How a backend multiplies matrices.
 
     Attributes:
-        multiply: f(a [b, m, k], b [b, k, n], out [b, m, n]) in the compute dtype.
+        multiply: f(a [..., m, k], b [..., k, n], out [..., m, n]) in the compute dtype.
         limits: bounds of packed tiles.
         direct: the dtypes whose arrays `multiply` may read where they lie.
         by_columns: whether long rows of a meet rows of b transposed.
@@ -64,17 +66,33 @@ class Product:
         method: Method,
     ) -> None:
         self._first = pair_of(inputs[0], inputs[1], out, params)
-        self._pair = self._first.summed()
+        self._summed = self._first.summed()
+        self._pair = self._summed.fused()
         self._method = method
         self._compute = compute
         self._common = out.dtype
-        native = out.dtype in method.direct and all(
-            operand.dtype is compute or private
-            for operand, private in zip(inputs, self._private, strict=True)
+        self._route: Route | None = None
+        self._tiling: Tiling | None = None
+        if self._pair.classes.k and 0 not in self._pair.extents.values():
+            self._plan([*inputs, out])
+
+    def _plan(self, operands: Sequence[Operand]) -> None:
+        method, compute = self._method, self._compute
+        is_summed = (*map(bool, self._private), False)
+        a, b, out = (
+            compute in method.direct and (operand.dtype is compute or summed)
+            for operand, summed in zip(operands, is_summed, strict=True)
         )
-        self._views: Views | None = None
-        if native and self._pair.classes.k:
-            self._views = direct_views(self._pair)
+        by_columns = method.by_columns and self._depth >= _LONG_K
+        asked = Asked((a, b, out), by_columns, method.limits.tile)
+        choice = cheapest(self._pair, asked, method.limits)
+        self._route = choice.route
+        if any(choice.route.packed):
+            self._tiling = choice.tiling
+
+    @property
+    def _depth(self) -> int:
+        return self._pair.count(self._pair.classes.k)
 
     @property
     def _private(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -82,10 +100,13 @@ class Product:
 
     @property
     def kernel(self) -> str:
-        """matmul, matmul_packed where operands go through scratch, or outer without a sum."""
+        """The name of what is done: outer without a sum, matmul, or matmul_packed and what is."""
         if not self._pair.classes.k:
             return "outer"
-        return "matmul" if self._views else "matmul_packed"
+        if self._route is None or self._tiling is None:
+            return "matmul"
+        names = zip(("a", "b", "out"), self._route.packed, strict=True)
+        return "_".join(("matmul_packed", *(name for name, is_packed in names if is_packed)))
 
     @property
     def scratch_bytes(self) -> int:
@@ -96,8 +117,7 @@ class Product:
             for axes, private in zip((self._pair.a, self._pair.b), self._private, strict=True)
             if private
         )
-        packs = self.kernel == "matmul_packed"
-        return sums + (packed_bytes(turned(self._pair), self._method.limits, size) if packs else 0)
+        return sums + (sum(self._tiling.sizes) * size if self._tiling else 0)
 
     def bind(self, inputs: Sequence[Array], out: Array, scratch: Array | None) -> list[Call]:
         """Return the calls of the contraction on these arrays.
@@ -114,7 +134,7 @@ class Product:
             memory = scratch[: self.scratch_bytes].view(self._compute.numpy)
         calls: list[Call] = []
         arrays = []
-        whole = ((self._first.a, self._pair.a), (self._first.b, self._pair.b))
+        whole = ((self._first.a, self._summed.a), (self._first.b, self._summed.b))
         for source, (before, after), private in zip(inputs, whole, self._private, strict=True):
             if not private:
                 arrays.append(source)
@@ -129,27 +149,19 @@ class Product:
         pair = self._pair
         if not pair.classes.k:
             return self._outer(arrays, out)
-        if self._views is not None:
-            views = self._views
-            a, b = arrays[::-1] if views.swapped else arrays
-            return (
-                self._method.multiply,
-                (with_axes(a, views.a), with_axes(b, views.b), with_axes(out, views.out)),
+        route = self._route
+        if route is None:
+            return (out.fill, (0,))
+        whole = (*arrays, out)
+        if self._tiling is None:
+            a, b, c = (
+                matrices_of(array, axes, route, number)
+                for number, (array, axes) in enumerate(zip(whole, route.operands, strict=True))
             )
-        kept, pair = pair, turned(pair)
-        if pair is not kept:
-            arrays = arrays[::-1]
-        by_columns = self._method.by_columns and pair.count(pair.classes.k) >= _LONG_K
-        product = PackedProduct(
-            pair, self._method.limits, self._method.multiply, self._common, by_columns=by_columns
-        )
-        ordered = [
-            with_axes(array, axes.over(order))
-            for array, axes, order in zip(
-                (*arrays, out), (pair.a, pair.b, pair.out), product.orders, strict=True
-            )
-        ]
-        return (product, (*ordered, memory))
+            return (self._method.multiply, oriented(a, b, c))
+        product = PackedProduct(route, self._tiling, self._method.multiply, self._common)
+        views = [with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True)]
+        return (product, (*views, memory))
 
     def _outer(self, arrays: Sequence[Array], out: Array) -> Call:
         pair: Pair = self._pair
@@ -161,7 +173,7 @@ class Product:
         if all(view.dtype == compute for view in views):
             return (np.multiply, tuple(views))
         loads = [
-            self._common if view.dtype.kind == "i" and self._common.is_float else self._compute
+            self._common if view.dtype.kind == "i" and self._common.is_inexact else self._compute
             for view in views[:2]
         ]
         return (Mapped(np.multiply, loads, self._compute), tuple(views))

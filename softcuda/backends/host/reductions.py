@@ -1,4 +1,4 @@
-"""Reductions on NumPy arrays: accumulated in f64 or i64 on every axis, rounded once.
+"""Reductions on NumPy arrays: accumulated in f64, i64 or complex128, rounded once.
 
 Every function has the form f(tiles, out, params): the tiles of the source, the result without
 the axes that keepdims left, the Reduce, Moment or Norm of the op. Scratch is a few tiles.
@@ -26,13 +26,18 @@ Function = Callable[..., None]
 Finish = Callable[[Array], Array]
 
 _F64: Final = np.dtype(np.float64)
+_C128: Final = np.dtype(np.complex128)
 _I64: Final = np.dtype(np.int64)
 _BOOL: Final = np.dtype(np.bool_)
 _NATIVE: Final = (_F64, _I64, np.dtype(np.float32), np.dtype(np.int32), _BOOL)
 
 
 def _wide(source: Array) -> np.dtype[Any]:
-    return _I64 if source.dtype.kind in "bi" else _F64
+    return _I64 if source.dtype.kind in "bi" else _inexact(source)
+
+
+def _inexact(source: Array) -> np.dtype[Any]:
+    return _C128 if source.dtype.kind == "c" else _F64
 
 
 def _store(values: Array, out: Array, box: Box) -> None:
@@ -142,8 +147,16 @@ def _moment(finish: Finish) -> Function:
     return function
 
 
+def _magnitudes(tile: Array) -> Array:
+    """Return the absolute values of a tile, in its own memory where it is real."""
+    return np.absolute(tile) if tile.dtype.kind == "c" else np.absolute(tile, tile)
+
+
 def _powers(tile: Array, order: float) -> Array:
-    np.absolute(tile, tile)
+    if order == 2 and tile.dtype.kind == "c":  # whose absolute value needs a root
+        squares: Array = tile.real**2 + tile.imag**2
+        return squares
+    tile = _magnitudes(tile)
     if order == 0:
         return np.not_equal(tile, 0, tile)
     if order == 1:
@@ -159,7 +172,7 @@ def _norm(tiles: Tiles, out: Array, params: Norm) -> None:
         total: Array | None = None
         for reduced in tiles.reduced_boxes:
             tile = tiles.load(box, reduced)
-            tile = np.absolute(tile, tile) if ufunc else _powers(tile, order)
+            tile = _magnitudes(tile) if ufunc else _powers(tile, order)
             part = (ufunc or np.add).reduce(tile, axis=tiles.axis)
             total = part if total is None else (ufunc or np.add)(total, part)
         if total is None:
@@ -201,10 +214,10 @@ _TABLE: Final[dict[str, tuple[Function, Callable[[Array], np.dtype[Any]]]]] = {
     "prod": (_folding(np.multiply, 1), _wide),
     "min": (_extreme("min"), _compute),
     "max": (_extreme("max"), _compute),
-    "mean": (_mean, _doubles),
+    "mean": (_mean, _inexact),
     "var": (_moment(lambda values: values), _doubles),
     "std": (_moment(np.sqrt), _doubles),
-    "norm": (_norm, _doubles),
+    "norm": (_norm, _inexact),
     "logsumexp": (_logsumexp, _doubles),
     "any": (_folding(np.logical_or, False), _flags),
     "all": (_folding(np.logical_and, True), _flags),
@@ -214,8 +227,8 @@ REDUCTIONS: Final[frozenset[str]] = frozenset(_TABLE)
 
 # Where NumPy's own reduction needs no conversion and has softcuda's meaning.
 _DIRECT: Final[dict[str, tuple[Any, tuple[np.dtype[Any], ...]]]] = {
-    "sum": (np.add, (_I64, _F64)),
-    "prod": (np.multiply, (_I64, _F64)),
+    "sum": (np.add, (_I64, _F64, _C128)),
+    "prod": (np.multiply, (_I64, _F64, _C128)),
     "min": (np.minimum, (_BOOL, np.dtype(np.int32), _I64)),
     "max": (np.maximum, (_BOOL, np.dtype(np.int32), _I64)),
     "any": (np.logical_or, (_BOOL,)),

@@ -1,7 +1,7 @@
 """index_add and scatter_add on NumPy arrays: values added at addressed places, piece by piece.
 
-Floats are added up in f64 and rounded once, integers wrap; repeats are added in the order in which
-their boxes, and in a box their positions, come.
+Floats are added up in f64, complex numbers in complex128, and rounded once; integers wrap. Repeats
+are added in the order in which their boxes, and in a box their positions, come.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 def scatter_scratch_bytes(result: Operand) -> int:
     """Return the bytes of the sums where they do not run in the result itself."""
-    wide = np.dtype(np.float64).itemsize
-    if not result.dtype.is_float or result.dtype.itemsize == wide:
+    wide = _wide(result.dtype.numpy)
+    if not result.dtype.is_inexact or result.dtype.numpy == wide:
         return 0
-    return numel(result.dims) * wide
+    return numel(result.dims) * wide.itemsize
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
 
 
 def bind_scatter(
@@ -45,7 +49,7 @@ def bind_scatter(
         params: the axis.
         scratch: `scatter_scratch_bytes` bytes, or None for none.
     """
-    sums = out if scratch is None else scratch.view(np.float64).reshape(out.shape)
+    sums = out if scratch is None else scratch.view(_wide(out.dtype)).reshape(out.shape)
     return [(_scatter, (name, *inputs, out, sums, params))]
 
 

@@ -1,23 +1,24 @@
-"""How a contraction is cut into boxes that fit the cache: pure planning over strides."""
+"""How a contraction is cut into boxes that fit the cache: pure planning over extents."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from softcuda.backends.host.contraction import Pair
+from softcuda.backends.host.routes import Route
 from softcuda.contraction.axes import Axes
 
-__all__ = ["TileLimits", "Tiling", "tiling_of", "unit_label"]
+__all__ = ["TileLimits", "Tiling", "tilings_of"]
 
 Labels = tuple[int, ...]
 
 # Neighbours that are read or written together before other labels get room in a box.
 _RUN_ELEMS: Final = 64
+_LONG_RUN_ELEMS: Final = 256
 
-# Below this m, n or k copies take longer than products, and tiles are to stay in the cache.
+# Below this m, n or k products are thin.
 _THIN: Final = 256
 _CACHED_ELEMS: Final = 1 << 18
 
@@ -32,87 +33,158 @@ class TileLimits:
     tile: int
 
 
+class Sizes(NamedTuple):
+    """Elements of scratch for a, b and out, and for a second product where k is cut."""
+
+    a: int
+    b: int
+    out: int
+    partial: int
+
+
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How a contraction is cut into boxes.
+    """How a route is cut into boxes.
 
     Attributes:
         chunks: the extent of a box along each label.
-        orders: labels of a, b and out in the order in which they are handed over: batch, then
-            rows and depth, columns and depth, rows and columns.
-        groups: how many labels batch, m and n have.
+        tiled: whether a, b and out are packed box by box; a or b that is packed and not tiled
+            is packed whole, before the first box.
+        sizes: elements of scratch.
     """
 
     chunks: dict[int, int]
-    orders: tuple[Labels, Labels, Labels]
-    groups: tuple[int, int, int]
-
-    def count(self, labels: Sequence[int]) -> int:
-        """Return the elements of a box along labels."""
-        return math.prod(self.chunks[label] for label in labels)
+    tiled: tuple[bool, ...]
+    sizes: Sizes
 
 
-def tiling_of(pair: Pair, limits: TileLimits) -> Tiling:
-    """Return boxes that fit the limits: the fastest labels first, then the smallest class."""
-    c = pair.classes
-    m, n = (
-        _by_stride(labels, max((pair.out, axes), key=lambda x: x.numel))
-        for labels, axes in ((c.m, pair.a), (c.n, pair.b))
+def tilings_of(route: Route, limits: TileLimits) -> list[Tiling]:
+    """Return ways to cut a route into boxes of which every packed tile fits the limits.
+
+    Where products are thin, copies take longer than they do: then there is a way with tiles that
+    stay in a second-level cache, and where the result alone goes by tiles, one with tiles of
+    four times the limit, of which more lies side by side in a and in the result.
+    """
+    c, pair = route.pair.classes, route.pair
+    tiles = [limits.tile]
+    if any(route.packed) and min(pair.count(x) for x in (c.m, c.n, c.k)) < _THIN:
+        tiles.append(min(limits.tile, _CACHED_ELEMS))
+        if _tiled(route, limits) == (False, False, True):
+            tiles.append(4 * limits.tile)
+    return [_tiling(route, limits, tile) for tile in dict.fromkeys(tiles)]
+
+
+def _tiled(route: Route, limits: TileLimits) -> tuple[bool, ...]:
+    """Return which operands are packed box by box: the result, and what is too large as a whole."""
+    return tuple(
+        is_packed and (number == 2 or axes.numel > limits.tile)
+        for number, (is_packed, axes) in enumerate(zip(route.packed, route.operands, strict=True))
     )
-    larger = pair.a if pair.a.numel >= pair.b.numel else pair.b
-    k = _by_stride(c.k, larger)
-    is_thin = min(pair.count(labels) for labels in (m, n, k)) < _THIN
-    most_elems = min(limits.tile, _CACHED_ELEMS) if is_thin else limits.tile
-    chunks = dict.fromkeys((*c.batch, *m, *n, *k), 1)
-    tiling = Tiling(
-        chunks,
-        (c.batch + m + k, c.batch + n + k, c.batch + m + n),
-        (len(c.batch), len(m), len(n)),
+
+
+def _tiling(route: Route, limits: TileLimits, tile: int) -> Tiling:
+    cutter = _Cutter(route, limits, tile)
+    cutter.cut()
+    chunks, tiled = cutter.chunks, cutter.tiled
+    a, b, out = (
+        0 if not is_packed else _count(chunks, axes.labels) if is_tiled else axes.numel
+        for is_packed, is_tiled, axes in zip(route.packed, tiled, route.operands, strict=True)
     )
-    classes = {"m": (m, limits.m), "n": (n, limits.n), "k": (k, limits.k)}
-    owner = {label: name for name, (labels, _) in classes.items() for label in labels}
-    for axes in sorted((pair.out, pair.a, pair.b), key=lambda x: -x.numel):
-        label = unit_label(axes)
-        if label is not None and label in owner:
-            labels, most = classes[owner[label]]
-            _grow(pair, tiling, label, labels, most, most_elems, _RUN_ELEMS)
-    waiting = {name: list(reversed(labels)) for name, (labels, _) in classes.items()}
-    while any(waiting.values()):
-        name = min((x for x in waiting if waiting[x]), key=lambda x: tiling.count(classes[x][0]))
-        labels, most = classes[name]
-        _grow(pair, tiling, waiting[name].pop(0), labels, most, most_elems)
-    for label in reversed(c.batch):
-        _grow(pair, tiling, label, (), most_elems, most_elems)
-    return tiling
+    is_cut = any(chunks[label] < route.pair.extents[label] for label in route.k)
+    return Tiling(chunks, tiled, Sizes(a, b, out, out if is_cut else 0))
 
 
-def _by_stride(labels: Labels, axes: Axes) -> Labels:
-    """Return labels in the order in which an operand has them in memory, the fastest last."""
-    step = dict(zip(axes.labels, axes.strides, strict=True))
-    return tuple(sorted(labels, key=lambda label: -abs(step[label])))
+def _count(chunks: dict[int, int], labels: Sequence[int]) -> int:
+    return math.prod(chunks[label] for label in labels)
 
 
-def _grow(
-    pair: Pair,
-    tiling: Tiling,
-    label: int,
-    labels: Sequence[int],
-    most: int,
-    tile: int,
-    run: int | None = None,
-) -> None:
-    """Let a box have as much of a label as fits, or `run`, in parts of nearly equal size."""
-    extent = pair.extents[label]
-    room = extent if run is None else run
-    room = min(room, most // max(tiling.count(labels), 1) * tiling.chunks[label])
-    for order in tiling.orders:
-        if label in order:
-            room = min(room, tile // tiling.count(order) * tiling.chunks[label])
-    parts = -(-extent // max(room, 1))
-    tiling.chunks[label] = max(-(-extent // max(parts, 1)), tiling.chunks[label])
+class _Cutter:
+    """Grows a box, label by label: the fastest first, then the smallest class.
 
+    Along a matrix axis of an operand that is not tiled a box must be one stretch: an outer label
+    grows only where the labels inside it are whole.
+    """
 
-def unit_label(axes: Axes) -> int | None:
-    """Return the label that runs fastest in memory."""
-    moving = [(abs(s), x) for s, x in zip(axes.strides, axes.labels, strict=True) if s]
-    return min(moving)[1] if moving else None
+    def __init__(self, route: Route, limits: TileLimits, tile: int) -> None:
+        self.route = route
+        pair = route.pair
+        self.extents = pair.extents
+        self.tiled = _tiled(route, limits)
+        self.labels = [
+            axes.labels
+            for axes, is_tiled in zip(route.operands, self.tiled, strict=True)
+            if is_tiled
+        ]
+        self.tile = tile
+        inside = {label for labels in self.labels for label in labels}
+        self.chunks = {x: 1 if x in inside else extent for x, extent in pair.extents.items()}
+        # Of each class: its labels, the outermost first; the most elements; its matrix axis.
+        self.classes: dict[str, tuple[Labels, int]] = {
+            "m": (route.m.loops + route.m.axis, limits.m),
+            "n": (route.n.loops + route.n.axis, limits.n),
+            "k": (route.k, limits.k),
+        }
+        self.owner = {x: name for name, (labels, _) in self.classes.items() for x in labels}
+        readers = {"m": (0, 2), "n": (1, 2), "k": (0, 1)}
+        axes = {"m": route.m.axis, "n": route.n.axis, "k": route.k}
+        self.stretches = [
+            axes[name] for name, who in readers.items() if not all(self.tiled[x] for x in who)
+        ]
+
+    def cut(self) -> None:
+        """Find the box."""
+        route = self.route
+        if not route.packed[2]:
+            for label in reversed(route.k):  # nothing can be added to a result in place
+                self.chunks[label] = self.extents[label]
+        biggest = sorted(range(3), key=lambda x: -route.operands[x].numel)
+        for number in biggest:
+            self._run(route.operands[number], _RUN_ELEMS)
+        for number in biggest:
+            self._run(route.operands[number], _LONG_RUN_ELEMS)
+        waiting = {name: list(labels) for name, (labels, _) in self.classes.items()}
+        while any(waiting.values()):
+            name = min(
+                (x for x in waiting if waiting[x]),
+                key=lambda x: _count(self.chunks, self.classes[x][0]),
+            )
+            self._grow(waiting[name].pop(), None)
+        for label in reversed(route.pair.classes.batch):
+            self._grow(label, None)
+
+    def _run(self, axes: Axes, elems: int) -> None:
+        """Let a box have so many neighbours of an operand, as they lie in memory."""
+        run = 1
+        for stride, label in sorted(zip(map(abs, axes.strides), axes.labels, strict=True)):
+            if run >= elems or (stride and stride != run):
+                break
+            self._reach(label, -(-elems // run))
+            run *= self.chunks[label]
+            if self.chunks[label] < self.extents[label]:
+                break
+
+    def _reach(self, label: int, elems: int) -> None:
+        """Let a box have a run of a label, and whole what a stretch has inside it."""
+        for stretch in self.stretches:
+            if label in stretch:
+                for inner in reversed(stretch[stretch.index(label) + 1 :]):
+                    self._grow(inner, None)
+        self._grow(label, elems)
+
+    def _grow(self, label: int, run: int | None) -> None:
+        """Let a box have as much of a label as fits, or `run`, in parts of nearly equal size."""
+        extent, now = self.extents[label], max(self.chunks[label], 1)
+        for stretch in self.stretches:
+            if label in stretch:
+                inner = stretch[stretch.index(label) + 1 :]
+                if any(self.chunks[x] < self.extents[x] for x in inner):
+                    return
+        room = extent if run is None else run
+        if label in self.owner:
+            labels, most = self.classes[self.owner[label]]
+            room = min(room, most // max(_count(self.chunks, labels), 1) * now)
+        for labels in self.labels:
+            if label in labels:
+                room = min(room, self.tile // max(_count(self.chunks, labels), 1) * now)
+        parts = -(-extent // max(room, 1))
+        self.chunks[label] = max(-(-extent // max(parts, 1)), now)
