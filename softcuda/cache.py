@@ -62,7 +62,7 @@ class CompileCache(Generic[R]):
         return known.runtime
 
     def add(self, key: Hashable, graph: Graph, made: R) -> R:
-        """Return the runtime of a key that was not known: `made` of a graph, or another thread's."""
+        """Return the runtime of a key that was not known: `made`, or another thread's."""
         entry = _Entry(made, next(self._clock))
         with self._lock:
             entry = self._entries.setdefault(key, entry)

@@ -117,7 +117,7 @@ def thread_count() -> int:
     if not text:
         affinity = getattr(os, "sched_getaffinity", None)
         return len(affinity(0)) if affinity else os.cpu_count() or 1
-    if not text.isdecimal() or int(text) < 1:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
         raise ArgumentError(
             f"SOFTCUDA_THREADS is {text!r}; allowed is a whole number of at least 1; "
             "unset it to use every CPU of this process"

@@ -21,8 +21,10 @@ def fold(builder: GraphBuilder, line: Line) -> int | None:
 
 
 def _number(builder: GraphBuilder, line: int) -> str | None:
-    """Return the text of a constant line, else None."""
+    """Return the text of a constant line, or of the one that is broadcast, else None."""
     source = builder.lines[line]
+    if source.op.name == "broadcast_to":
+        source = builder.lines[source.inputs[0]]
     return source.params.value if source.op.name == "constant" else None
 
 

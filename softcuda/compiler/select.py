@@ -31,9 +31,10 @@ class Selector:
         self._instead = settings.instead
         self._backends: Mapping[str, Any] = backends()
         self._of_device: dict[str, tuple[str, ...]] = {}
+        self._made: dict[tuple[Any, ...], Choice] = {}
 
     def choose(self, line: Line, operands: Sequence[Line]) -> Choice:
-        """Return the decision for one line.
+        """Return the decision for one line; layers of equal extents are decided once.
 
         Raises:
             NoDeviceError: the row names a CUDA backend and there is no CUDA device.
@@ -54,6 +55,15 @@ class Selector:
                     "the cpu"
                 )
             return TRANSFER
+        seen = [(x.op, x.dims, x.dtype) for x in operands]
+        key = (line.op, line.dims, line.dtype, line.params, *seen)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = self._decided(line, operands)
+        return made
+
+    def _decided(self, line: Line, operands: Sequence[Line]) -> Choice:
+        kind = line.op.kind
         backend_id, reason = self._row(line, operands)
         backend = self._backend(line, backend_id, reason)
         verdict = backend.supports(line, operands, self._target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from softcuda.backends import added_devices, backends
 from softcuda.backends.contract import check_steps
 from softcuda.backends.steps import Step, Unit
+from softcuda.compiler.patterns import prepared
 from softcuda.compiler.program import Chosen, Groups
 from softcuda.compiler.schedule import in_turns, order
 from softcuda.compiler.updates import last_units
@@ -25,11 +26,12 @@ def schedule(chosen: Chosen, groups: Groups, target: Target) -> tuple[Step, ...]
         backend_id = groups.backend_ids[number]
         if backend_id == "transfer":
             steps.append(_transfer_step(groups.units[number]))
-        else:
+        elif backend_id in added:
             made = known[backend_id].prepare(groups.units[number], target)
-            if backend_id in added:
-                check_steps(backend_id, groups.units[number], made)
+            check_steps(backend_id, groups.units[number], made)
             steps.extend(made)
+        else:
+            steps.extend(prepared(known[backend_id].prepare, groups.units[number], target))
     return tuple(steps)
 
 

@@ -6,6 +6,7 @@ line with a buffer of its own.
 
 from __future__ import annotations
 
+from softcuda.compiler.constants import Constants
 from softcuda.compiler.folding import fold
 from softcuda.compiler.layout import Layout, layout_of
 from softcuda.compiler.program import Rewrite
@@ -19,13 +20,15 @@ _COPY = OPS["copy"]
 
 def simplify(graph: Graph) -> Rewrite:
     """Return an equal graph with shared lines, folded identities and materialised roots."""
-    shared = _share_and_fold(graph)
+    shared, constants = _share_and_fold(graph)
     live = _drop_dead(shared.graph)
     owned = _materialise(live.graph)
-    origin = tuple(
-        -1 if (new := live.origin[old]) < 0 else owned.origin[new] for old in shared.origin
-    )
-    return Rewrite(owned.graph, origin)
+
+    def stands(old: int) -> int:
+        kept = [new for k in (old, *constants.equals(old)) if (new := live.origin[k]) >= 0]
+        return owned.origin[kept[0]] if kept else -1
+
+    return Rewrite(owned.graph, tuple([stands(old) for old in shared.origin]))
 
 
 class _Sharing(GraphBuilder):
@@ -43,19 +46,21 @@ class _Sharing(GraphBuilder):
         return known
 
 
-def _share_and_fold(graph: Graph) -> Rewrite:
+def _share_and_fold(graph: Graph) -> tuple[Rewrite, Constants]:
+    """Return the graph with shared lines, and what is known of their values."""
     builder = _Sharing()
+    constants = Constants(builder)
     origin: list[int] = []
     for line in graph.lines:
-        if line.op.kind is Kind.LEAF:
-            origin.append(builder.append(line))
-            continue
         inputs = tuple([origin[source] for source in line.inputs])
-        moved = line if inputs == line.inputs else line._replace(inputs=inputs)
+        moved = constants.reading(line if inputs == line.inputs else line._replace(inputs=inputs))
         folded = fold(builder, moved)
-        origin.append(builder.append(moved) if folded is None else folded)
+        number = builder.append(moved) if folded is None else folded
+        constants.learn(number)
+        origin.append(number)
     updates = [(origin[v], origin[n]) for v, n in graph.updates]
-    return Rewrite(builder.finish([origin[n] for n in graph.outputs], updates), tuple(origin))
+    shared = builder.finish([origin[n] for n in graph.outputs], updates)
+    return Rewrite(shared, tuple(origin)), constants
 
 
 def _drop_dead(graph: Graph) -> Rewrite:

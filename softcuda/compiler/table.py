@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from softcuda.backends.steps import Step
 from softcuda.compiler.program import ArenaSize, Program
+from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
-from softcuda.graph.params import Dims
+from softcuda.graph.params import Dims, value_of
 
 __all__ = ["counted", "decision_table", "format_bytes", "largest_values", "line_report"]
 
@@ -100,7 +101,7 @@ def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...
     for line_number in step.lines:
         line = program.graph.lines[line_number]
         choice = program.choices[line_number]
-        operands = _operands([_dims(program.graph.lines[i].dims) for i in line.inputs])
+        operands = _operands([_shown(program.graph.lines, source) for source in line.inputs])
         shapes = f"{operands} -> {_dims(line.dims)}" if operands else _dims(line.dims)
         size, at = _size_and_place(program, line_number) if line_number in written else ("", "")
         decided = f"{choice.reason}; {choice.note}" if choice.note else choice.reason
@@ -135,7 +136,7 @@ def line_report(program: Program, number: int, about: Sequence[str]) -> str:
     """Return the sentences of `explain` for one line of a program."""
     line = program.graph.lines[number]
     choice = program.choices[number]
-    rows = [f"{line.op.name} -> {_dims(line.dims)} {line.dtype}", *about]
+    rows = [f"{line.op.name} -> {_shown(program.graph.lines, number)} {line.dtype}", *about]
     rows.append(f"backend_id: {choice.backend_id}")
     rows.append(f"decided by: {choice.reason}")
     if choice.note:
@@ -163,6 +164,17 @@ def largest_values(program: Program, count: int = 3) -> str:
         f"{line.op.name} {_dims(line.dims)} {line.dtype} {format_bytes(line.nbytes)}"
         for line in lines[:count]
     )
+
+
+def _shown(lines: Sequence[Line], number: int) -> str:
+    """Return the extents of a line, and its value where it is a number or the broadcast of one."""
+    line = lines[number]
+    source = lines[line.inputs[0]] if line.op.name == "broadcast_to" else line
+    if source.op.name != "constant":
+        return _dims(line.dims)
+    value = value_of(source.params.value)
+    text = f"{value:.6g}" if isinstance(value, float) else source.params.value
+    return f"{_dims(line.dims)} = {text}"
 
 
 def _operands(shapes: Sequence[str]) -> str:

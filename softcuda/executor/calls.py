@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from softcuda.backends import bind
+from softcuda.backends import added_devices, bind
 from softcuda.backends.steps import Step
 from softcuda.compiler.program import Program
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.outputs import Slot
+from softcuda.executor.templates import CallTemplate, calls_of, template_of
 from softcuda.graph.op import OPS
 from softcuda.interrupts import Uninterrupted
 
@@ -45,6 +46,7 @@ class StepCalls:
         self._device = device
         self._generations = [0] * len(program.steps)
         self._only_output = [self._output_of(number) for number in range(len(program.steps))]
+        self._templates: dict[int, CallTemplate | None] = {}
         self.flat: list[Call] = []
         self.stale: set[int] = set()
         self.is_delicate = False
@@ -164,7 +166,13 @@ class StepCalls:
         if outputs and not any(out.size for out in outputs) and not _checks(step):
             return []
         inputs = [memory.window(operand) for operand in step.inputs]
-        return bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
+        template = self._templates.get(number)
+        if template is not None:
+            return calls_of(template, [*inputs, *outputs])
+        calls = bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
+        if number not in self._templates and step.backend_id not in added_devices():
+            self._templates[number] = template_of(calls, [*inputs, *outputs])
+        return calls
 
     def drop(self, steps: Iterable[int]) -> None:
         """Drop the calls of steps, and with them every reference to what they read."""

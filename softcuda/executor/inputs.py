@@ -62,6 +62,7 @@ class Inputs:
         self._buffers = InPlaceBuffers(program)
         self.is_guarding = False
         self._lines = [lines[number] if number >= 0 else None for number in program.leaf_lines]
+        self._slot_bytes = [slot_bytes(line) if line else 0 for line in self._lines]
         self._fixed: dict[int, Array] = {}
         # Variables are read where they lie, under their locks.
         self._read = [position for position, line in enumerate(self._lines) if line is not None]
@@ -180,11 +181,10 @@ class Inputs:
     def _fixed_slot(self, position: int, array: Array) -> Array | None:
         """Return the memory that a small leaf is copied into, None where it gets none."""
         fixed = self._fixed.get(position)
-        line = self._lines[position]
-        if fixed is not None or line is None:
+        line, nbytes = self._lines[position], self._slot_bytes[position]
+        if fixed is not None or line is None or nbytes > SMALL_BYTES:
             return fixed
-        nbytes = slot_bytes(line)
-        if nbytes <= SMALL_BYTES and self.fixed_bytes + nbytes <= FIXED_BYTES:
+        if self.fixed_bytes + nbytes <= FIXED_BYTES:
             fixed = self._fixed[position] = slot_of(line)
             self.fixed_bytes += nbytes
         return fixed

@@ -85,7 +85,7 @@ def reduction(what: str) -> Rule:
         dims: Dims = inputs[0].dims
         axes: Dims = params.axes
         result = reduced_dims(dims, axes, params.keepdims)
-        if what in NEEDS_ELEMENTS and numel(result) and any(dims[axis] == 0 for axis in axes):
+        if what in NEEDS_ELEMENTS and any(dims[axis] == 0 for axis in axes):
             raise ShapeError(
                 f"{what}: the reduced axes {list(axes)} of shape {list(dims)} hold no element "
                 f"and {what} of nothing has no value; allowed are extents >= 1"

@@ -114,24 +114,22 @@ def outline(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None)
         if found is not None:
             return found
     pairs = list(updates.items()) if updates else []
+    changing = [*(v for v, _ in pairs), *(n for _, n in pairs)] if pairs else ()
+    nodes = list(ancestors([*outputs, *changing]))
     number: dict[int, int] = {}
-    nodes: list[Node] = []
     leaves: list[Node] = []
     consumed: dict[int, int] = {}
     entries: list[_Entry] = []
-    changing = [*(v for v, _ in pairs), *(n for _, n in pairs)] if pairs else ()
-    for node in ancestors([*outputs, *changing]):
+    for at, node in enumerate(nodes):
+        number[id(node)] = at
         sources, data = node.inputs, node.data
         op, params = node.op, node.params
-        kind = op.kind
-        number[id(node)] = len(nodes)
-        nodes.append(node)
-        if op is not _CONSTANT and (data is not None or kind is _LEAF):
+        if data is not None or (op.kind is _LEAF and op is not _CONSTANT):
             entries.append(_leaf_entry(len(leaves), node))
             leaves.append(node)
             continue
-        inputs = tuple([number[id(source)] for source in sources]) if data is None else ()
-        if kind is _RANDOM:
+        inputs = tuple([number[id(source)] for source in sources])
+        if op.kind is _RANDOM:
             taken = consumed.get(inputs[0], 0)
             params = params._replace(offset=taken)
             consumed[inputs[0]] = taken + philox_blocks(numel(node.dims), node.dtype)
@@ -179,8 +177,12 @@ def _single(node: Node) -> Outline | None:
 
 def _leaf_entry(position: int, leaf: Node) -> _Entry:
     """Return the fields of a leaf's line, its layout a plain tuple."""
-    op = leaf.op if leaf.op.kind is _LEAF else _NONE
-    return op, (), leaf.dims, leaf.dtype, (position, *_placed(leaf))
+    op, data, dims = leaf.op, leaf.data, leaf.dims
+    if op.kind is not _LEAF:
+        op = _NONE
+    if data.__class__ is _ARRAY and data.flags.c_contiguous:
+        return op, (), dims, leaf.dtype, (position, _row_major(dims), "cpu")
+    return op, (), dims, leaf.dtype, (position, *_placed(leaf))
 
 
 def on_device(node: Node) -> str:

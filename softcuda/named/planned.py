@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ Array = np.ndarray[Any, Any]
 _ON_DEVICE: Final = "softcuda.pool.device"
 _KEPT_SCALARS: Final = 16  # sets of scalars that a plan on a device keeps there
 _NOTHING: Final = ()  # no scalars, where none were given
+_layout_of: Final = attrgetter("shape", "strides", "dtype")
 _NAMES: Final = ("alpha", "beta", "gamma")
 
 P = TypeVar("P", bound="Planned")
@@ -52,6 +54,7 @@ class Planned:
         "_dtype",
         "_engine",
         "_kept",
+        "_kind",
         "_layouts",
         "_ready",
         "_scalar_dtypes",
@@ -67,8 +70,8 @@ class Planned:
             wanted_of(f"input {number}", operand.tensor_descriptor, engine.device)
             for number, operand in enumerate(operation.operands)
         ]
-        kind = np.ndarray if on_host else import_module(_ON_DEVICE).DeviceArray
-        self._layouts = [(kind, x.shape, x.strides_bytes, x.stored) for x in self._wanted]
+        self._kind = np.ndarray if on_host else import_module(_ON_DEVICE).DeviceArray
+        self._layouts = [(x.shape, x.strides_bytes, x.stored) for x in self._wanted]
         places = engine.recipe.places[len(self._wanted) :]
         self._scalar_dtypes = [lines[place].dtype for place in places]
         self._count = len(self._wanted)
@@ -119,17 +122,13 @@ class Planned:
         if scalars is not _NOTHING or self._scalar_dtypes:
             checked_list("scalars", scalars, len(self._scalar_dtypes))
         arrays = []
-        for value, (kind, shape, strides, stored) in zip(inputs, self._layouts, strict=True):
+        kind = self._kind
+        for at, layout in enumerate(self._layouts):
+            value = inputs[at]
             data = value.data if value.__class__ is Tensor else value
-            if (
-                data.__class__ is kind
-                and data.shape == shape
-                and data.strides == strides
-                and data.dtype is stored
-            ):
-                arrays.append(data)
-            else:
-                arrays.append(checked_array(value, self._wanted[len(arrays)]))
+            if data.__class__ is not kind or _layout_of(data) != layout:
+                data = checked_array(value, self._wanted[at])
+            arrays.append(data)
         return arrays
 
     def _with_scalars(self, arrays: list[Any], scalars: Any) -> tuple[Ready, list[Any]]:

@@ -65,7 +65,7 @@ def test_scratch_is_bounded(dtype: DType) -> None:
         ("ce,deba->dcba", "a50 b50 c50 d20 e50", "matmul"),
         ("adb,cd->cba", "a90 b90 c20 d90", "matmul_packed_out"),
         ("afbce,df->edcba", "a20 b12 c12 d9 e20 f20", "matmul_packed_out"),
-        ("ceda,dbe->cba", "a30 b30 c30 d30 e30", "matmul_packed_b"),
+        ("ceda,dbe->cba", "a64 b64 c8 d16 e16", "matmul_packed_b"),
         ("fbea,cedf->dcba", "a16 b16 c16 d16 e16 f16", "matmul_packed_a_b"),
     ],
 )

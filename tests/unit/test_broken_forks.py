@@ -51,7 +51,7 @@ def amid(executable: sc.Executable, *run: Any) -> Iterator[Any]:
     calls.make = wait  # type: ignore[method-assign]
     thread = threading.Thread(target=executable.run, args=run)
     thread.start()
-    entered.wait()
+    assert entered.wait(SECONDS)
     try:
         yield calls
     finally:
@@ -140,7 +140,7 @@ def test_locks_that_other_threads_hold_are_free_in_a_child() -> None:
 
     thread = threading.Thread(target=hold)
     thread.start()
-    entered.wait()
+    assert entered.wait(SECONDS)
     try:
 
         def work() -> object:
@@ -162,20 +162,21 @@ def test_a_child_forked_amid_a_compile_is_told_of_spawn(
     """NVRTC's locks stay held for ever there; what the cache has is still found."""
     name_cache(monkeypatch, tmp_path / "cache")
     unit, other = (make_unit(tmp_path / name, name) for name in ("one", "two"))
-    cache, library = new_cache()
-    known = cache.get(unit, "sm_90a")
     entered, leave = threading.Event(), threading.Event()
     compiles = FakeLibrary.nvrtcCompileProgram
 
     def wait(self: FakeLibrary, program: Any, count: int, options: Any) -> int:
-        entered.set()
-        leave.wait()
+        if b"two" in self.programs[program.value]["text"]:
+            entered.set()
+            leave.wait()
         return compiles(self, program, count, options)
 
     monkeypatch.setattr(FakeLibrary, "nvrtcCompileProgram", wait)
+    cache, library = new_cache()
+    known = cache.get(unit, "sm_90a")
     thread = threading.Thread(target=cache.get, args=(other, "sm_90a"))
     thread.start()
-    entered.wait()
+    assert entered.wait(SECONDS)
     try:
         said = child(lambda: cache.get(other, "sm_90a"))
         assert said.startswith("ForkedProcessError: no kernel can be compiled")

@@ -137,6 +137,11 @@ def test_other_refusals() -> None:
         sc.compile(sc.input((1,), "f32", "x") + 1).run(x=[1j])
 
 
+def test_files_of_tensors_refuse_complex_numbers(tmp_path: Path) -> None:
+    with pytest.raises(errors.DTypeError, match="w is complex64; allowed are bool"):
+        sc.nn.save_tensors(tmp_path / "w.safetensors", {"w": 1j})
+
+
 def test_python_reads_complex_tensors() -> None:
     one = z()[0, 0]
     assert complex(one) == one.item() == 1 + 2j

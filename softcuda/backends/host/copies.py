@@ -33,8 +33,9 @@ _SHARED_ELEMS: Final = 1 << 15
 # Longer runs are copied by vector loops as they are.
 _ITEM_BYTES: Final = 256
 
-# Lines of the source that wait for their next element: they are to stay in a first-level cache.
-_OPEN_LINES: Final = 768
+# Lines of the source that wait for their next element. A first-level cache has 768; strides that
+# are multiples of large powers of two use a part of it.
+_OPEN_LINES: Final = 256
 
 # A piece takes 5 to 10 us; the call of its copy takes 1.
 _PIECE_ELEMS: Final = 1 << 13

@@ -1,7 +1,7 @@
 """The price of a route: one rule, which knows nothing but extents and strides.
 
-    products    2 m n k / 120 ns * (1 + 8/m + 8/n + 8/k) + 100 ns each, halved from m n k = 2^20 on
-    copies      0.8 ns an element, 1.2 in a transposition, more for short runs, + 5 us a tile
+    products    2 m n k / 120 ns * (1 + 16/m + 16/n + 8/k) + 100 ns each, half from m n k = 2^20
+    copies      0.9 ns an element, 1.3 in a transposition, more for short runs, + 5 us a tile
     in place    0.1 ns an element that is read and 0.2 that is written, more for short runs
 
 Measured with OpenBLAS and NumPy on two AVX-512 cores, 2026-11; what counts is their proportion.
@@ -76,7 +76,7 @@ def price_ns(route: Route, tiling: Tiling | None = None) -> float:
     box: Mapping[int, int] = extents if tiling is None else tiling.chunks
     m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
     calls = _count(extents, extents) / max(m * n * k, 1)
-    product = 2 * m * n * k / _FLOPS_PER_NS * (1 + 8 / m + 8 / n + 8 / k)
+    product = 2 * m * n * k / _FLOPS_PER_NS * (1 + 16 / m + 16 / n + 8 / k)
     if m * n * k >= _SHARED_WORK:
         product /= _SHARE
     total = calls * (product + _CALL_NS)
@@ -120,7 +120,7 @@ def _copy_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
         if box[label] < extent[label]:
             break
     fastest = box[order[-1]] if order else 1
-    each = 0.8 + (3 / together if together > 1 else 0.4 + 4 / fastest)
+    each = 0.9 + (3 / together if together > 1 else 0.4 + 4 / fastest)
     each += _JUMP_NS / _side_by_side(axes, box)
     elems = _count(box, order)
     if elems > _CACHED_ELEMS:

@@ -137,6 +137,10 @@ class _Cutter:
         if not route.packed[2]:
             for label in reversed(route.k):  # nothing can be added to a result in place
                 self.chunks[label] = self.extents[label]
+        for labels, _ in self.classes.values():  # cut, a thin class has the others read again
+            if _count(self.extents, labels) <= _RUN_ELEMS:
+                for label in reversed(labels):
+                    self._grow(label, None)
         biggest = sorted(range(3), key=lambda x: -route.operands[x].numel)
         for number in biggest:
             self._run(route.operands[number], _RUN_ELEMS)

@@ -1,0 +1,80 @@
+"""Calls that are bound to other arrays by the views of the first ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import softcuda as sc
+from softcuda.executor.templates import calls_of, template_of
+
+N = 160  # 100 KiB of f32: read where they lie, so that every run binds to other arrays
+
+
+def values(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def made(function: Callable[..., object], *arguments: object) -> list:
+    return [(function, arguments)]
+
+
+def test_views_are_made_of_other_arrays() -> None:
+    a, b, out = values(1, 4, 6), values(2, 4, 6), np.empty((6, 4), np.float32)
+    calls = made(np.multiply, a.T, b[:, ::-1].T[::-1], out) + made(np.add, out, out, out)
+    template = template_of(calls, [a, b, out])
+    assert template is not None
+    others = [values(3, 4, 6), values(4, 4, 6), np.empty((6, 4), np.float32)]
+    for function, arguments in calls_of(template, others):
+        function(*arguments)
+    np.testing.assert_array_equal(others[2], 2 * (others[0].T * others[1].T))
+    [(_, arguments), (_, whole)] = calls_of(template, others)
+    assert whole[0] is others[2]
+    assert arguments[0].base is not None
+
+
+def test_what_has_no_template() -> None:
+    a, out = values(1, 4, 6), np.empty((4, 6), np.float32)
+    assert template_of(made(np.negative, a, out), [a, out]) is not None
+    assert template_of(made(np.copyto, out, a), [a, out]) is None  # no ufunc
+    assert template_of(made(np.multiply, a, 2.0, out), [a, out]) is None  # no array
+    assert template_of(made(np.multiply, a, values(2, 4, 6), out), [a, out]) is None  # its own
+    assert template_of(made(np.negative, a, a), [a, a]) is None  # which of the two
+    assert template_of(made(np.negative, a[:2], a[1:3]), [a[:2], a[1:3]]) is None
+    assert template_of(made(np.negative, a.T, out.T), [a.T, out]) is None  # strided
+    none = np.empty((0, 6), np.float32)
+    assert template_of(made(np.negative, none, none.copy()), [none, none.copy()]) is None
+
+
+@pytest.mark.parametrize("expression", ["ij,jk->ik", "ji,kj->ik", "ij,ij->", "ij,ij->ij", "ij,kj"])
+def test_every_run_reads_and_writes_its_own_arrays(expression: str) -> None:
+    held = []
+    for seed in range(4):
+        pair = [sc.asarray(values(seed + k, N, N)) for k in (0, 50)]
+        executable = sc.compile(sc.einsum(expression, *pair))
+        held.append((sc.einsum(expression, *pair).evaluate(), executable.run()))
+    for found, expected in held:
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_operands_that_overlap() -> None:
+    block = values(1, 2 * N, N)
+    for start in (1, 7, N):  # what was bound first lies within the other operand
+        pair = [sc.asarray(block[:N]), sc.asarray(block[start : start + N])]
+        expected = sc.compile(sc.einsum("ij,jk->ik", *pair)).run().numpy()
+        np.testing.assert_array_equal(sc.einsum("ij,jk->ik", *pair).numpy(), expected)
+    alone = sc.asarray(block[:N])
+    expected = sc.compile(alone @ alone).run().numpy()
+    np.testing.assert_array_equal((alone @ alone).numpy(), expected)
+
+
+def test_a_plan_of_read_only_operands() -> None:
+    a, b = values(1, N, N), values(2, N, N)
+    a.flags.writeable = False
+    plan = sc.EinsumPlan("ij,jk->ik", [sc.TensorDescriptor.from_tensor(x) for x in (a, b)])
+    expected = plan.execute([a, b]).numpy().copy()
+    for pair in ((b, a), (a, b)):
+        plan.execute(list(pair))
+    np.testing.assert_array_equal(plan.execute([a, b]).numpy(), expected)
