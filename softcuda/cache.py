@@ -6,9 +6,8 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from softcuda.executor.runtime import Runtime
 from softcuda.forks import renew_in_child
 from softcuda.graph.lines import Graph
 from softcuda.graph.params import Constant
@@ -20,7 +19,19 @@ CAPACITY: Final = 256
 IDLE_BYTES: Final = 1 << 30  # idle output buffers that all cached runtimes may hold together
 RECOMPILES_HINTED: Final = 8
 
-R = TypeVar("R", bound=Runtime)
+
+class Kept(Protocol):
+    """What a cache keeps: a runtime, or what has one."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of buffers that nobody but it holds."""
+
+    def release_idle(self) -> None:
+        """Give back the output buffers that nobody uses."""
+
+
+R = TypeVar("R", bound=Kept)
 
 
 class _Entry(Generic[R]):

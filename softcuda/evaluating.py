@@ -26,10 +26,11 @@ _INPUT: Final = OPS["input"]
 _VARIABLE: Final = OPS["variable"]
 
 
-class _Evaluation(Runtime):
+class _Evaluation:
     """The runtime of a structure that was evaluated, and what its nodes are told each time.
 
     Attributes:
+        runtime: runs its program.
         backend_ids: number of a node in the outline, and the backend that was frozen for it.
         outputs: for each root its index among the results.
         changed: positions of the leaves that a run changes: the state of generators.
@@ -37,13 +38,24 @@ class _Evaluation(Runtime):
         has_inputs: whether a leaf has no value.
     """
 
+    __slots__ = ("backend_ids", "changed", "has_inputs", "outputs", "passing", "runtime")
+
     def __init__(self, whole: Traced, program: Program) -> None:
-        super().__init__(program)
+        self.runtime = Runtime(program)
         self.backend_ids = frozen_ids(whole, program)
         self.outputs = program.outputs
         self.changed = program.updated
         self.passing = frozenset(range(len(whole.leaves))).difference(program.updated)
         self.has_inputs = any(leaf.op is _INPUT for leaf in whole.leaves)
+
+    @property
+    def held_bytes(self) -> int:
+        """As of its runtime."""
+        return self.runtime.held_bytes
+
+    def release_idle(self) -> None:
+        """As its runtime."""
+        self.runtime.release_idle()
 
 
 _CACHE: Final = CompileCache[_Evaluation]()
@@ -89,16 +101,16 @@ def _evaluate(roots: Sequence[Node], found: Outline) -> None:
     profile = resolve(None, added_devices())
     graph, nodes, leaves = found
     key = (graph, profile.cache_key, registry_changes())
-    runtime = _CACHE.get(key) or _compiled(key, found, profile)
+    known = _CACHE.get(key) or _compiled(key, found, profile)
     arrays = [leaf.data for leaf in leaves]
-    if runtime.has_inputs:
+    if known.has_inputs:
         raise _lacking(leaves)
     # The cache outlives what it is given: it keeps no array but the state of a generator.
-    changed = runtime.changed
+    changed = known.changed
     states = {position: arrays[position] for position in changed} if changed else ()
-    results = runtime.run(arrays, states, runtime.passing)
-    freeze(nodes, runtime.backend_ids)
-    for at, index in enumerate(runtime.outputs):
+    results = known.runtime.run(arrays, states, known.passing)
+    freeze(nodes, known.backend_ids)
+    for at, index in enumerate(known.outputs):
         roots[at].settle(results[index])
 
 

@@ -14,7 +14,8 @@ A backend is a module (or any object) with
 - optionally `in_place(step)`: the step as it may write over operands that it reads element by
   element, as they lie; None where it may not;
 - `supports(line, operands, target)`: a Verdict, with the reason when not. `line` is a
-  softcuda.graph.lines.Line, `operands` the Lines it reads;
+  softcuda.graph.lines.Line, `operands` the Lines it reads; one answer holds for all lines of a
+  graph with that op, params, extents and dtypes;
 - `prepare(unit, target)`: a tuple of Steps for a Unit;
 - `FUNCTIONS`: step kernel name -> function(*inputs, out), called with arrays; a step with params
   passes them after out, then a byte array where it asked for scratch. (CPU backends.)

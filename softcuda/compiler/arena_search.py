@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from operator import add
 from typing import Final
 
 from softcuda.compiler.arena_fit import PaddedLifetime
@@ -52,6 +53,7 @@ class OrderSearch:
     def __init__(self, blocks: Sequence[PaddedLifetime], together: Sequence[Sequence[int]]) -> None:
         self.visits = 0
         self._blocks = blocks
+        self._sizes = [block.size for block in blocks]
         self._together = together
         self._random = random.Random(0)  # seeded: the same values give the same plan
         self._order: list[int] = []
@@ -68,7 +70,8 @@ class OrderSearch:
         return offsets
 
     def _total_of(self, offsets: Sequence[int]) -> int:
-        return max(o + block.size for o, block in zip(offsets, self._blocks, strict=True))
+        total: int = max(map(add, offsets, self._sizes))
+        return total
 
     def _put(
         self,
@@ -83,7 +86,7 @@ class OrderSearch:
         Returns:
             False, with the rest left undone, as soon as one ends above `limit`.
         """
-        blocks, visits = self._blocks, self.visits
+        blocks, sizes, visits = self._blocks, self._sizes, self.visits
         rank = [0] * len(order)
         for place, number in enumerate(order):
             rank[number] = place
@@ -94,7 +97,7 @@ class OrderSearch:
             size, _, _, alignment = blocks[number]
             together = self._together[number]
             visits += len(together) + _PLACING
-            taken = [(offsets[o], offsets[o] + blocks[o].size) for o in together if rank[o] < place]
+            taken = [(begin := offsets[o], begin + sizes[o]) for o in together if rank[o] < place]
             taken.sort()
             offset = 0
             for begin, end in taken:

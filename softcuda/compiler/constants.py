@@ -37,17 +37,15 @@ class Constants:
         self._known: dict[int, int] = {}  # line -> the constant that each of its elements is
         self._read_as: dict[int, int] = {}  # line -> the constant, or its broadcast, to read for it
 
-    def equals(self, number: int) -> tuple[int, ...]:
-        """Return the lines that may hold the same number: one of the same extents comes first."""
-        found = (self._read_as.get(number), self._known.get(number))
-        return tuple([line for line in found if line is not None])
+    def equal_lines(self) -> list[tuple[int, int]]:
+        """Return pairs (line, one that holds its number); one of the same extents comes first."""
+        return [*self._read_as.items(), *self._known.items()]
 
     def reading(self, line: Line) -> Line:
         """Return a line that reads numbers where its operands are known, if it is elementwise."""
         if line.op.kind is not Kind.ELEMENTWISE or self._known.keys().isdisjoint(line.inputs):
             return line
-        inputs = tuple([self._number(source) for source in line.inputs])
-        return line if inputs == line.inputs else line._replace(inputs=inputs)
+        return line.over(tuple([self._number(source) for source in line.inputs]))
 
     def _number(self, source: int) -> int:
         """Return the line that an elementwise line reads for another one."""

@@ -14,7 +14,7 @@ and is cut where that costs least (split.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,9 @@ class _Growing:
         self._lines = graph.lines
         self._choices = choices
         self._target = target
-        self._known: Mapping[str, Any] = backends()
+        known, used = backends(), {choice.backend_id for choice in choices}
+        self._known: dict[str, Any] = {name: known.get(name) for name in used}
+        self._keeping = {k for k, each in self._known.items() if getattr(each, "KEEPS", False)}
         self._users = graph.users()
         self._roots = frozenset(graph.roots)
         self._group: list[_Group | None] = [None] * len(graph.lines)
@@ -123,8 +125,8 @@ class _Growing:
         groups = [group for user in users if (group := self._group[user]) is not None]
         if not groups:
             return None
-        group = min(groups, key=lambda found: found.last)
-        inside = sum(found is group for found in groups)
+        group = groups[0] if len(groups) == 1 else min(groups, key=lambda found: found.last)
+        inside = sum([found is group for found in groups])
         after = group.reads + len(self._lines[number].inputs) - inside
         most = MAX_GROWN if group.anchor is None and self._is_keeping(group) else 1
         if group.size >= most * MAX_CHAIN or after > most * MAX_OPERANDS:
@@ -145,8 +147,7 @@ class _Growing:
 
     def _is_keeping(self, group: _Group) -> bool:
         """Return whether the backend that runs a group writes values inside chains."""
-        runner = self._known.get(self._choices[group.runner].backend_id)
-        return bool(getattr(runner, "KEEPS", False))
+        return self._choices[group.runner].backend_id in self._keeping
 
     def cut(self, group: _Group) -> list[_Group]:
         """Return the parts of a group that one kernel each holds; itself where it is one."""
@@ -180,7 +181,7 @@ class _Growing:
         line = self._lines[number]
         leads = follows
         if line.op.kind is not Kind.ELEMENTWISE:
-            runner = self._known.get(self._choices[number].backend_id)
+            runner = self._known[self._choices[number].backend_id]
             leads = line.op.kind in getattr(runner, "EPILOGUES", ())
         if not leads or number in self._roots or line.dims != user.dims:
             return False
@@ -220,7 +221,7 @@ class _Growing:
     def _anchors(self, number: int, group: _Group) -> bool:
         """Return whether a line can be the anchor in front of a chain of elementwise lines."""
         line = self._lines[number]
-        runner = self._known.get(self._choices[number].backend_id)
+        runner = self._known[self._choices[number].backend_id]
         return (
             group.anchor is None
             and not group.kept

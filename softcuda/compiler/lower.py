@@ -19,7 +19,7 @@ def lower(graph: Graph, choices: tuple[Choice, ...], selector: Selector) -> Chos
     origin: list[int] = []
     made: list[Choice] = []
     for line, choice in zip(graph.lines, choices, strict=True):
-        moved = line._replace(inputs=tuple([origin[source] for source in line.inputs]))
+        moved = line.over(tuple([origin[source] for source in line.inputs]))
         if choice.backend_id != "expanded":
             origin.append(builder.append(moved))
             made.append(choice)

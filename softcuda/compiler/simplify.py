@@ -23,12 +23,12 @@ def simplify(graph: Graph) -> Rewrite:
     shared, constants = _share_and_fold(graph)
     live = _drop_dead(shared.graph)
     owned = _materialise(live.graph)
-
-    def stands(old: int) -> int:
-        kept = [new for k in (old, *constants.equals(old)) if (new := live.origin[k]) >= 0]
-        return owned.origin[kept[0]] if kept else -1
-
-    return Rewrite(owned.graph, tuple([stands(old) for old in shared.origin]))
+    kept = list(live.origin)
+    for line, equal in constants.equal_lines():
+        if kept[line] < 0:
+            kept[line] = live.origin[equal]
+    origin = tuple([-1 if (new := kept[old]) < 0 else owned.origin[new] for old in shared.origin])
+    return Rewrite(owned.graph, origin)
 
 
 class _Sharing(GraphBuilder):
@@ -53,7 +53,7 @@ def _share_and_fold(graph: Graph) -> tuple[Rewrite, Constants]:
     origin: list[int] = []
     for line in graph.lines:
         inputs = tuple([origin[source] for source in line.inputs])
-        moved = constants.reading(line if inputs == line.inputs else line._replace(inputs=inputs))
+        moved = constants.reading(line.over(inputs))
         folded = fold(builder, moved)
         number = builder.append(moved) if folded is None else folded
         constants.learn(number)
@@ -80,7 +80,7 @@ def _drop_dead(graph: Graph) -> Rewrite:
     for number, line in enumerate(lines):
         if live[number]:
             inputs = tuple([origin[source] for source in line.inputs])
-            origin[number] = builder.append(line._replace(inputs=inputs))
+            origin[number] = builder.append(line.over(inputs))
     updates = [(origin[v], origin[n]) for v, n in graph.updates]
     return Rewrite(builder.finish([origin[n] for n in graph.outputs], updates), tuple(origin))
 
@@ -96,14 +96,13 @@ def _materialise(graph: Graph) -> Rewrite:
         layout = layout_of(len(lines), line, layouts, lines)
         if layout is None:
             copied = add(_copy_of(line.inputs[0], lines))
-            line = line._replace(inputs=(copied,))
-            return add(line)
+            return add(line.over((copied,)))
         layouts.append(layout)
         return builder.append(line)
 
     for line in graph.lines:
         inputs = tuple([origin[source] for source in line.inputs])
-        origin.append(add(line._replace(inputs=inputs)))
+        origin.append(add(line.over(inputs)))
     owned: dict[int, int] = {}
 
     def own(root: int) -> int:

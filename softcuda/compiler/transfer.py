@@ -87,7 +87,7 @@ class _Placing:
         else:
             device = _stated(line) or self._computed(choice)
             inputs = [self.on(source, device) for source in inputs]
-        self.origin.append(self._add(line._replace(inputs=tuple(inputs)), choice, device))
+        self.origin.append(self._add(line.over(tuple(inputs)), choice, device))
 
     def _computed(self, choice: Choice) -> str | None:
         """Return the device type of what a backend computes; None for a number, on all of them."""
@@ -112,7 +112,7 @@ class _Placing:
             number = self._copied(number)
         if line.op.kind is Kind.VIEW:
             source = self.on(line.inputs[0], device)
-            made = self._add(line._replace(inputs=(source,)), self.choices[number], device)
+            made = self._add(line.over((source,)), self.choices[number], device)
         else:
             copied = Line(_TRANSFER, (number,), line.dims, line.dtype, Transfer(device))
             made = self._add(copied, TRANSFER, device)

@@ -160,9 +160,9 @@ def device_memory(on: DeviceSession, nbytes: int) -> Any:
     return on.ledger.memory(nbytes)
 
 
-def shared_array(what: str, value: object) -> DeviceArray:
+def shared_array(what: str, value: object, **options: bool | None) -> DeviceArray:
     """Return a CUDA array of another library as a device array; see softcuda.executor.sharing."""
-    made: DeviceArray = import_module(_SHARING).share(what, value)
+    made: DeviceArray = import_module(_SHARING).share(what, value, **options)
     return made
 
 

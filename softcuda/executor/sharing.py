@@ -25,7 +25,9 @@ __all__ = ["share"]
 _LAST_ADDRESS: Final = (1 << 64) - 1
 
 
-def share(what: str, value: Any) -> DeviceArray:
+def share(
+    what: str, value: Any, *, is_target: bool = False, copy: bool | None = None
+) -> DeviceArray:
     """Return a CUDA array of another library as a device array that shares its memory.
 
     What its library still has to do for it is waited for, on the device. The array is given back
@@ -35,10 +37,12 @@ def share(what: str, value: Any) -> DeviceArray:
     Args:
         what: who asks, first word of the errors.
         value: an object with DLPack, else with the CUDA array interface.
+        is_target: whether it is to be written, and its bools are not looked at.
+        copy: False makes a needed copy an error.
 
     Raises:
         ArgumentTypeError: it is on another device, or does not give its array.
-        ExchangeError: it gives something that cannot be shared.
+        ExchangeError: it gives something that cannot be shared, or a needed copy is forbidden.
         DTypeError: its dtype is none that tensors have.
     """
     place = place_of(value)
@@ -55,7 +59,10 @@ def share(what: str, value: Any) -> DeviceArray:
         if stream is not None:
             _wait_for(on, stream)
         block = block._replace(owner=Held(settle, _let_go, value))
-    return _as_device_array(what, block, on)
+    array = _as_device_array(what, block, on)
+    if is_target or array.dtype.kind != "b" or not array.size:
+        return array
+    return _with_plain_bools(what, array, on, copy)
 
 
 def _settle(stream: Stream) -> None:
@@ -111,13 +118,14 @@ def _as_device_array(what: str, block: Block, on: DeviceSession) -> DeviceArray:
             "copy the array first"
         )
     strides = tuple(stride * size for stride in block.strides)
-    array = DeviceArray(
+    return DeviceArray(
         block.ptr, block.dims, strides, dtype, on.ordinal, block.owner, on.fetch, is_volatile=True
     )
-    return _with_plain_bools(array, on) if dtype.kind == "b" and array.size else array
 
 
-def _with_plain_bools(array: DeviceArray, on: DeviceSession) -> DeviceArray:
+def _with_plain_bools(
+    what: str, array: DeviceArray, on: DeviceSession, copy: bool | None
+) -> DeviceArray:
     """Return an array of bools, or a copy of it where true bytes are not 1.
 
     Kernels compare the bytes, and other libraries can make them of any numbers, as PyTorch's
@@ -125,4 +133,11 @@ def _with_plain_bools(array: DeviceArray, on: DeviceSession) -> DeviceArray:
     """
     host = on.fetch(array)
     plain = plain_bools(host)
-    return array if plain is host else send(plain, is_volatile=True)
+    if plain is host:
+        return array
+    if copy is False:
+        raise ExchangeError(
+            f"{what}: true bools of the array of shape {list(array.shape)} are other bytes than 1 "
+            "and need a copy, and copy=False forbids it; allow the copy"
+        )
+    return send(plain, is_volatile=True)

@@ -132,7 +132,7 @@ def from_dlpack(value: Any, *, device: str | None = None, copy: bool | None = No
             f"from_dlpack: a value of type {type(value).__name__} has no __dlpack__ and "
             "__dlpack_device__; allowed are arrays of libraries with DLPack; use asarray"
         )
-    shared = device_array_of("from_dlpack", value)
+    shared = device_array_of("from_dlpack", value, copy=copy)
     here = "cpu" if shared is None else "cuda"
     if isinstance(value, np.ndarray):  # NumPy's own bfloat16 arrays have no capsule
         data: Any = value

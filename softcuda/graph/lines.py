@@ -47,6 +47,12 @@ class Line(NamedTuple):
         """Bytes of the value, stored densely."""
         return numel(self.dims) * self.dtype.itemsize
 
+    def over(self, inputs: tuple[int, ...]) -> Line:
+        """Return the same op over other lines."""
+        if inputs == self.inputs:
+            return self
+        return Line(self.op, inputs, self.dims, self.dtype, self.params)
+
 
 class Graph(NamedTuple):
     """A whole computation.

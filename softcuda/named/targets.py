@@ -33,7 +33,7 @@ def target_of(out: Any) -> Any:
             )
         return out.data
     if not isinstance(out, np.ndarray):
-        shared = device_array_of("Plan", out)
+        shared = device_array_of("Plan", out, is_target=True)
         if shared is None:
             raise ArgumentTypeError(
                 f"Plan: the output is of type {type(out).__name__}; allowed are a writable NumPy "

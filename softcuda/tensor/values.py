@@ -153,14 +153,16 @@ def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool
     return dense_copy(array) if copy and plain is array else plain
 
 
-def device_array_of(what: str, value: object) -> DeviceArray | None:
+def device_array_of(what: str, value: object, **options: bool | None) -> DeviceArray | None:
     """Return a CUDA array of another library as a device array, None for everything else.
+
+    The options are those of `softcuda.executor.sharing.share`.
 
     Raises:
         NoDeviceError: CUDA cannot be used here.
         ArgumentTypeError, ExchangeError, DTypeError, ShapeError: it cannot be shared.
     """
-    return shared_array(what, value) if lives_on_cuda(value) else None
+    return shared_array(what, value, **options) if lives_on_cuda(value) else None
 
 
 def leaf_data(what: str, value: object) -> Any:

@@ -15,6 +15,7 @@ from fake_sessions import Described, Theirs
 import softcuda as sc
 from softcuda.errors import ArgumentTypeError, ExchangeError, PoolExhausted, SoftCudaError
 from softcuda.executor import devices
+from softcuda.executor.sharing import share
 from softcuda.pool.buffers import aligned_empty
 from softcuda.pool.device import DeviceArray
 
@@ -178,6 +179,19 @@ def test_plain_bools_are_shared(fake: FakeDriver) -> None:
     assert made.tolist() == [False, False, True]
     del made
     LENT.clear()
+
+
+def test_bools_that_need_a_copy_where_none_may_be(fake: FakeDriver) -> None:
+    theirs = Theirs(fake, np.array([0, 7], np.uint8).view(np.bool_))
+    with pytest.raises(ExchangeError, match="copy=False forbids it"):
+        sc.from_dlpack(theirs, copy=False)
+    LENT.clear()
+
+
+def test_bools_that_will_be_written_are_shared_as_they_are(fake: FakeDriver) -> None:
+    theirs = Theirs(fake, np.array([0, 7], np.uint8).view(np.bool_))
+    array = share("test", Described(theirs), is_target=True)
+    assert array.ptr == theirs.memory.ptr
 
 
 # Fetching

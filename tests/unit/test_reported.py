@@ -60,7 +60,7 @@ def test_copies_of_small_leaves_are_bounded() -> None:
 
 
 def runtimes() -> list[Runtime]:
-    return [found for found in gc.get_objects() if issubclass(type(found), Runtime)]
+    return [found for found in gc.get_objects() if type(found) is Runtime]
 
 
 # ---- feeds --------------------------------------------------------------------------------------

@@ -101,6 +101,8 @@ def fuse_axes(dims: Dims, strides: Sequence[Dims]) -> Axes:
         >>> fuse_axes((2, 3, 4), [(12, 4, 1), (0, 0, 0)])
         Axes(dims=(24,), strides=((1,), (0,)))
     """
+    if len(dims) == 1 and dims[0] != 1:
+        return Axes(dims, tuple(strides))
     kept: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
     for axis, extent in enumerate(dims):

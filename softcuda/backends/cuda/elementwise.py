@@ -19,13 +19,8 @@ from softcuda.backends.cuda.axes import (
     pack_axes,
     padded_rank,
 )
-from softcuda.backends.cuda.emitter import (
-    chain_digest,
-    chain_header,
-    chain_label,
-    emit,
-    reports,
-)
+from softcuda.backends.cuda.chain_headers import header_of
+from softcuda.backends.cuda.emitter import chain_digest, chain_label, reports
 from softcuda.backends.cuda.layouts import (
     ChainInput,
     Lies,
@@ -243,7 +238,7 @@ def chain_spec(
         shape: what is compiled for it.
         kept: ops whose values are written too.
     """
-    header = chain_header(emit(chain, dtypes[: len(dtypes) - len(kept)], kept=kept))
+    header = header_of(chain, dtypes[: len(dtypes) - len(kept)], kept)
     operands = [f"{lies.value}<{d.name}>" for lies, d in zip(shape.layouts, dtypes, strict=True)]
     letters = "".join(lies.letter for lies in shape.layouts)
     if len(letters) > 8:

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes, broadcast_strides, fuse_axes
@@ -96,10 +97,14 @@ class GemmIndex:
 
     def pack(self) -> bytes:
         """Return the bytes of a MultiIndex of tile.cuh."""
-        extents = self.axes.dims[::-1] or (1,)
-        padded = (*extents, *(1,) * (MAX_AXES - len(extents)))
-        divisors = b"".join(struct.pack("<3I", *fast_divisor(extent)) for extent in padded)
-        return struct.pack("<i", len(extents)) + divisors
+        return _packed_extents(self.axes.dims[::-1] or (1,))
+
+
+@lru_cache(maxsize=1024)
+def _packed_extents(extents: Dims) -> bytes:
+    padded = (*extents, *(1,) * (MAX_AXES - len(extents)))
+    divisors = b"".join(struct.pack("<3I", *fast_divisor(extent)) for extent in padded)
+    return struct.pack("<i", len(extents)) + divisors
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ numbers of the rule and of the tiles are fitted to what an H200 took
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -167,7 +167,7 @@ class GemmVariant(NamedTuple, Generic[BLOCK_co]):
 
 def tile_count(size: GemmSize, tile: Block) -> int:
     """Return how many tiles a product has."""
-    return size.batches * math.ceil(size.m / tile.m) * math.ceil(size.n / tile.n)
+    return size.batches * -(-size.m // tile.m) * -(-size.n // tile.n)
 
 
 def part_bytes(size: GemmSize, variant: GemmVariant[Block], itemsize: int) -> int:
@@ -211,13 +211,17 @@ def gemm_cycles(
         return fma + lone_rounds * rule.edge + stored
 
     cut = tile_count(size, tile) - whole
-    cycles = time(whole, size.k) + time(cut * splits, min(k_chunk, size.k)) + rule.start
+    cycles = time(whole, size.k) if whole else 0.0
+    if cut:
+        cycles += time(cut * splits, min(k_chunk, size.k))
+    cycles += rule.start
     if splits > 1:
         moved = 2 * part_bytes(size, variant, itemsize)
         cycles += rule.second + moved / (rule.part_bytes * units)
     return cycles
 
 
+@lru_cache(maxsize=1024)
 def choose_variant(size: GemmSize, dtype: DType, multiprocessors: int) -> GemmVariant[GemmTile]:
     """Return the tile and cut with the fewest cycles by `gemm_cycles`.
 

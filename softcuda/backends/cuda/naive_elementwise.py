@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes, broadcast_strides, pack_axes, padded_rank
+from softcuda.backends.cuda.chain_headers import header_of
 from softcuda.backends.cuda.emitter import (
     chain_digest,
-    chain_header,
     chain_label,
-    emit,
     reports,
 )
 from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
@@ -28,7 +27,7 @@ MAX_BLOCKS: Final = 2**20
 
 
 def _spec(chain: Sequence[Micro], dtypes: Sequence[DType], rank: int) -> KernelSpec:
-    header = chain_header(emit(chain, dtypes))
+    header = header_of(chain, dtypes)
     names = [dtype.name for dtype in dtypes]
     return KernelSpec(
         "naive_elementwise",

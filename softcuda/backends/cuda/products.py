@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from softcuda.backends.cuda.chain_headers import header_of
 from softcuda.backends.cuda.emitter import (
     Part,
     chain_digest,
     chain_header,
     chain_label,
-    emit,
     split,
 )
 from softcuda.backends.cuda.naive_contraction import PreparedPair, prepared_pair
@@ -124,7 +124,7 @@ def with_chain(spec: KernelSpec, dtype: DType, epilogue: Part, rank: int) -> Ker
     """
     if not epilogue.chain:
         return spec
-    header = chain_header(emit(epilogue.chain, epilogue.dtypes))
+    header = header_of(epilogue.chain, epilogue.dtypes)
     extras = [each.name for each in epilogue.dtypes[1:]]
     arguments = ", ".join(("Chain", str(rank), *extras))
     label = f"{chain_label(epilogue.chain)}_{chain_digest(header)}"

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes
-from softcuda.backends.cuda.emitter import chain_digest, chain_header, chain_label, emit, reports
+from softcuda.backends.cuda.chain_headers import header_of
+from softcuda.backends.cuda.emitter import chain_digest, chain_label, reports
 from softcuda.backends.cuda.layouts import ChainInput, fits_code
 from softcuda.backends.cuda.permute import Choice, Side, cheapest, grid_of, needs_wide
 from softcuda.backends.cuda.permute_kinds import THREADS, TileKind
@@ -263,7 +264,7 @@ def turned_spec(
         kept: ops whose values are written too.
     """
     kind, index = variant.kind, INDICES[variant.kind.is_wide]
-    header = chain_header(emit(chain, dtypes[: len(dtypes) - len(kept)], kept=kept))
+    header = header_of(chain, dtypes[: len(dtypes) - len(kept)], kept)
     shape = (kind.rows, kind.columns, kind.items)
     given = ", ".join(map(str, (*shape, kind.blocks, index, variant.sides, *variant.operands)))
     letters = "".join(name[0].lower() for name in variant.operands)
