@@ -14,6 +14,7 @@ from softcuda.autograd.expressions import (
     zero_where,
     zeros,
 )
+from softcuda.autograd.points import made_again
 from softcuda.autograd.reductions import kept
 from softcuda.autograd.rule import Use
 from softcuda.autograd.table import RULES
@@ -134,6 +135,7 @@ class _Pass:
     def __init__(self, history: _History, reached: set[int]) -> None:
         self._history = history
         self._reached = reached
+        self._fresh = made_again(history.order, history.inputs, reached)
         self._given: dict[int, Node] = {}
         self._masked: set[int] = set()  # nodes whose gradient has zeros that must stay zeros
 
@@ -164,7 +166,12 @@ class _Pass:
             return
         is_linear = rule.is_linear or _is_scaled(node, inputs, number)
         is_wide = not is_linear and compute_dtype(node.dtype) is not node.dtype
-        use = Use(g, node, inputs, number, is_wide)
+        fresh = self._fresh
+        if fresh:
+            read = tuple(fresh.get(id(source), source) for source in inputs)
+            use = Use(g, fresh.get(id(node), node), read, number, is_wide)
+        else:
+            use = Use(g, node, inputs, number, is_wide)
         gradient = vjp(use)
         if gradient is None:
             return

@@ -62,8 +62,7 @@ class OrderSearch:
 
     def place(self, order: Sequence[int]) -> list[int]:
         """Return the offsets of an order; the best order is where `repair` begins."""
-        offsets = [0] * len(order)
-        self._put(order, 0, offsets, bytearray(b"\1" * len(order)))
+        offsets = self._put_all(order)
         total = self._total_of(offsets)
         if self._total < 0 or total < self._total:
             self._order, self._offsets, self._total = list(order), offsets, total
@@ -73,13 +72,27 @@ class OrderSearch:
         total: int = max(map(add, offsets, self._sizes))
         return total
 
+    def _put_all(self, order: Sequence[int]) -> list[int]:
+        """Return the offsets of an order; each value tells those alive with it where it lies."""
+        offsets = [0] * len(order)
+        taken: list[list[tuple[int, int]]] = [[] for _ in order]
+        for number in order:
+            size, _, _, alignment = self._blocks[number]
+            taken[number].sort()
+            offset = offsets[number] = _lowest(taken[number], size, alignment)
+            span = offset, offset + size
+            for other in self._together[number]:
+                taken[other].append(span)
+            self.visits += len(self._together[number]) + _PLACING
+        return offsets
+
     def _put(
         self,
         order: Sequence[int],
         start: int,
         offsets: list[int],
         stale: bytearray,
-        limit: int | None = None,
+        limit: int,
     ) -> bool:
         """Place the stale ones of order[start:], and those that their moves make stale.
 
@@ -97,15 +110,10 @@ class OrderSearch:
             size, _, _, alignment = blocks[number]
             together = self._together[number]
             visits += len(together) + _PLACING
-            taken = [(begin := offsets[o], begin + sizes[o]) for o in together if rank[o] < place]
+            taken = [(offsets[o], offsets[o] + sizes[o]) for o in together if rank[o] < place]
             taken.sort()
-            offset = 0
-            for begin, end in taken:
-                if begin - offset >= size:
-                    break
-                if end > offset:
-                    offset = (end + alignment - 1) & -alignment
-            if limit is not None and offset + size > limit:
+            offset = _lowest(taken, size, alignment)
+            if offset + size > limit:
                 self.visits = visits
                 return False
             if offset != offsets[number]:
@@ -140,3 +148,14 @@ class OrderSearch:
         if self._put(changed, min(at, to), offsets, stale, limit):
             self._order, self._offsets, self._total = changed, offsets, self._total_of(offsets)
         return self._offsets
+
+
+def _lowest(taken: Sequence[tuple[int, int]], size: int, alignment: int) -> int:
+    """Return the lowest aligned offset at which a value overlaps none of the sorted spans."""
+    offset = 0
+    for begin, end in taken:
+        if begin - offset >= size:
+            break
+        if end > offset:
+            offset = (end + alignment - 1) & -alignment
+    return offset

@@ -31,16 +31,6 @@ def format_bytes(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number of things in words, the plural of `one` where there is not one of them.
-
-    Example:
-        >>> counted(1, "step"), counted(0, "leaf", "leaves")
-        ('1 step', '0 leaves')
-    """
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def decision_table(program: Program) -> str:
     """Return the table of a program: every op, the profile line that decided it, its memory."""
     rows: list[tuple[str, ...]] = []

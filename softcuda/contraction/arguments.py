@@ -28,7 +28,7 @@ def read_arguments(arguments: Sequence[Any]) -> EinsumArguments:
     and there the labels of the output last, if they are given.
 
     Raises:
-        ArgumentTypeError: there are no arguments, or labels are no list of hashable objects.
+        ArgumentTypeError: there are no arguments, an expression of bytes, or labels are no list of hashable objects.
         ExpressionError: as `parse_expression` and `parse_labels`.
 
     Example:
@@ -43,6 +43,10 @@ def read_arguments(arguments: Sequence[Any]) -> EinsumArguments:
             "followed by the list of its labels"
         )
     first, *rest = arguments
+    if isinstance(first, (bytes, bytearray)):
+        raise ArgumentTypeError(
+            f"einsum: the expression is {first!r} of type {type(first).__name__}; allowed is a str"
+        )
     if isinstance(first, str):
         subscripts = parse_expression(first)
         return EinsumArguments(subscripts, _listed_operands(subscripts, rest))

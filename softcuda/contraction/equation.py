@@ -77,7 +77,7 @@ def _check_count(subscripts: Subscripts, given: int) -> None:
     expected = len(subscripts.inputs)
     if given != expected:
         span = subscripts.spans[min(given, expected - 1)]
-        message = f"expression error: {expected} inputs expected, {given} given"
+        message = f"expression error: {counted(expected, 'input')} expected, {given} given"
         raise ExpressionError(marked(message, subscripts.text, span))
 
 
@@ -184,7 +184,8 @@ def label_extents(
 
 def _check_ranks(equation: Equation, shapes: Sequence[Dims], output_shape: Dims | None) -> None:
     if len(shapes) != len(equation.inputs):
-        raise ShapeError(f"{len(equation.inputs)} inputs expected, {len(shapes)} given: {equation}")
+        expected = counted(len(equation.inputs), "input")
+        raise ShapeError(f"{expected} expected, {len(shapes)} given: {equation}")
     named = [
         (f"operand {number}", *pair)
         for number, pair in enumerate(zip(equation.inputs, shapes, strict=True))

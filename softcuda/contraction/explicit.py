@@ -7,7 +7,7 @@ of more than two is replaced by pairs, so that no step loops over the joint inde
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +42,10 @@ class ExplicitPath:
 
 
 def read_path(given: Iterable[Any]) -> ExplicitPath:
-    """Return a path that is given as a sequence, such as np.einsum_path returns.
+    """Return a path that is given as a sequence, such as np.einsum_path returns, the text beside it or not.
 
     Raises:
-        ArgumentTypeError: an entry is neither positions nor sliced labels.
+        ArgumentTypeError: it has no order, or an entry is neither positions nor sliced labels.
 
     Example:
         >>> read_path(["einsum_path", (0, 1), (0, 1), ("sliced", "k")]).sliced
@@ -53,6 +53,10 @@ def read_path(given: Iterable[Any]) -> ExplicitPath:
     """
     groups: list[tuple[int, ...]] = []
     sliced: list[tuple[str, int]] = []
+    if isinstance(given, (Set, Mapping)):
+        raise ArgumentTypeError(f"the path is {given!r}, which has no order; {_FORM}")
+    if isinstance(given, (tuple, list)) and len(given) == 2 and _is_report(given[1]):
+        given = given[0]
     for place, entry in enumerate(given):
         if isinstance(entry, str) and entry == _NUMPY and not place:
             continue
@@ -60,10 +64,21 @@ def read_path(given: Iterable[Any]) -> ExplicitPath:
             sliced += [_slice(label) for label in entry[1:]]
             continue
         try:
-            groups.append(tuple(operator.index(position) for position in entry))
+            groups.append(tuple(_position(position) for position in entry))
         except TypeError:
             raise ArgumentTypeError(f"entry {place} of the path is {entry!r}; {_FORM}") from None
     return ExplicitPath(tuple(groups), tuple(sliced))
+
+
+def _is_report(entry: Any) -> bool:
+    """Return whether this is the text that np.einsum_path returns beside its path."""
+    return isinstance(entry, str) and entry != _NUMPY
+
+
+def _position(given: Any) -> int:
+    if isinstance(given, bool):  # an int to Python, and no position
+        raise TypeError
+    return operator.index(given)
 
 
 def _slice(label: Any) -> tuple[str, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 __all__ = ["Network", "RawStep", "Tree", "Values", "depth_first", "labels_below", "raw_steps"]
@@ -33,6 +34,14 @@ class Network:
     def numel(self, labels: Iterable[int]) -> int:
         """Return the elements of a tensor with these labels."""
         return math.prod(self.extents[label] for label in labels)
+
+    def without_private_labels(self) -> Network:
+        """Return the network whose operands were summed over the labels that they alone have."""
+        held = Counter(label for term in self.terms for label in term)
+        private = frozenset(x for x, terms in held.items() if terms == 1) - self.output
+        if not private:
+            return self
+        return replace(self, terms=tuple(term - private for term in self.terms))
 
 
 class RawStep(NamedTuple):

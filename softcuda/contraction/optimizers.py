@@ -77,6 +77,7 @@ def candidates(
         return (_explicit(network, optimize, "the given path"),)
     if len(network.terms) == 1:
         return (Candidate((), "nothing to order"),)
+    network = network.without_private_labels()  # they are summed before any pair is formed
     if isinstance(optimize, str):
         return OPTIMIZERS[optimize](network, largest)
     return (_foreign(network, names, optimize, largest),)

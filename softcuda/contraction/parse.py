@@ -7,7 +7,7 @@ operand. Both become `Subscripts`; a missing output is filled in by the implicit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -160,6 +160,8 @@ def parse_labels(
 def _as_labels(who: str, given: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """Return labels as a tuple of hashable objects."""
     try:
+        if isinstance(given, (Set, Mapping)):
+            raise TypeError  # which has no order
         labels = tuple(given)
         hash(labels)
     except TypeError:

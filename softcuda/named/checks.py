@@ -9,16 +9,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softcuda.dtype import DType
-from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, FeedError, ShapeError
+from softcuda.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    FeedError,
+    NumberRangeError,
+    ShapeError,
+)
 from softcuda.functions.leaves import asarray
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import numel
 from softcuda.named.descriptors import TensorDescriptor
 from softcuda.numbers import check_number
+from softcuda.sizes import counted
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import is_number
 
-__all__ = ["Wanted", "check_apart", "checked_array", "checked_list", "scalar_array", "wanted_of"]
+__all__ = [
+    "Wanted",
+    "check_apart",
+    "check_fits",
+    "checked_array",
+    "checked_list",
+    "checked_scalar",
+    "rounded",
+    "scalar_array",
+    "wanted_of",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -55,16 +73,21 @@ def wanted_of(label: str, described: TensorDescriptor, device: str) -> Wanted:
 def checked_list(what: str, given: Any, count: int) -> Sequence[Any]:
     """Return inputs or scalars as a sequence of the right length.
 
+    Args:
+        what: "input" or "scalar".
+        given: the inputs or scalars.
+        count: how many there must be.
+
     Raises:
         ArgumentTypeError: it is no list or tuple.
         ArgumentError: there are more or fewer.
     """
     if not isinstance(given, (list, tuple)):
         raise ArgumentTypeError(
-            f"Plan: the {what} are of type {type(given).__name__}; allowed is a list or a tuple"
+            f"Plan: the {what}s are of type {type(given).__name__}; allowed is a list or a tuple"
         )
     if len(given) != count:
-        raise ArgumentError(f"Plan: {count} {what} expected, {len(given)} given")
+        raise ArgumentError(f"Plan: {counted(count, what)} expected, {len(given)} given")
     return given
 
 
@@ -81,7 +104,7 @@ def checked_array(value: Any, wanted: Wanted) -> Any:
         DTypeError: another dtype.
         FeedError: an input leaf, which has no value.
     """
-    tensor = value if isinstance(value, Tensor) else asarray(value)
+    tensor = value if isinstance(value, Tensor) else _as_input(value, wanted.label)
     if tensor.op.name == "input" and tensor.data is None:
         raise FeedError(
             f"Plan: {wanted.label} is an input leaf, which has no value; give an evaluated tensor "
@@ -90,6 +113,13 @@ def checked_array(value: Any, wanted: Wanted) -> Any:
     data = tensor.evaluate().data
     check_fits(data, wanted)
     return data
+
+
+def _as_input(value: Any, label: str) -> Tensor:
+    try:
+        return asarray(value)
+    except (ArgumentTypeError, DTypeError, ShapeError) as error:
+        raise type(error)(f"Plan: {label} cannot be a tensor: {error}") from None
 
 
 def check_fits(data: Any, wanted: Wanted) -> None:
@@ -133,20 +163,41 @@ def scalar_array(name: str, value: Any, dtype: DType) -> Array:
         DTypeError, NumberRangeError: the dtype cannot hold it.
     """
     if value.__class__ is float and value:  # zeros of both signs are equal keys
-        return _known_number(value, dtype)
+        return _known_number(value, dtype, name)
     if not is_number(value):
         raise ArgumentTypeError(
             f"Plan: {name} is {value!r} of type {type(value).__name__}; allowed is a number"
         )
-    return _number(value, dtype)
+    return rounded(checked_scalar(f"Plan: {name}", value, dtype), dtype)
 
 
-def _number(value: Any, dtype: DType) -> Array:
+def checked_scalar(who: str, value: Any, dtype: DType) -> bool | int | float | complex:
+    """Return a scalar of an operation as the Python number that a dtype will hold, unrounded.
+
+    Args:
+        who: the function and the scalar, first words of the errors.
+        value: a number.
+        dtype: in which the operation multiplies by it.
+
+    Raises:
+        DTypeError: the kind of the number is above that of the dtype.
+        NumberRangeError: the dtype cannot hold it.
+    """
+    try:
+        return check_number(value, dtype)
+    except (DTypeError, NumberRangeError) as error:
+        raise type(error)(f"{who}: {error}") from None
+
+
+def rounded(number: bool | int | float | complex, dtype: DType) -> Array:
+    """Return a number as an array of rank 0, rounded to a dtype."""
     with np.errstate(all="ignore"):  # a number that is too large for its dtype is infinite
-        return np.array(check_number(value, dtype), dtype.numpy)
+        return np.array(number, dtype.numpy)
 
 
-_known_number = lru_cache(maxsize=256)(_number)
+@lru_cache(maxsize=256)
+def _known_number(value: float, dtype: DType, name: str) -> Array:
+    return rounded(checked_scalar(f"Plan: {name}", value, dtype), dtype)
 
 
 class _Bytes:

@@ -5,9 +5,9 @@ A descriptor says what a plan will be given; it holds no values.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from softcuda.contraction.axes import contiguous_strides
 from softcuda.dtype import DType, as_dtype
@@ -26,6 +26,10 @@ Mode = int
 Modes = Sequence[Hashable]
 
 
+# An element takes at most 16 bytes, and 64 bits hold an offset in bytes.
+_STRIDE_LIMIT: Final = 1 << 59
+
+
 @dataclass(frozen=True, slots=True)
 class TensorDescriptor:
     """Where the elements of a tensor lie.
@@ -36,7 +40,7 @@ class TensorDescriptor:
         dtype: of the elements.
 
     Raises:
-        ShapeError: another number of strides than extents, or extents that no tensor has.
+        ShapeError: another number of strides than extents, or ones that no tensor has.
         ArgumentTypeError: extents or strides that are no integers.
         DTypeError: `dtype` names no dtype.
     """
@@ -53,6 +57,11 @@ class TensorDescriptor:
             raise ShapeError(
                 f"TensorDescriptor: {len(extents)} extents {list(extents)} and {len(strides)} "
                 f"strides {list(strides)}; allowed is one stride an extent"
+            )
+        if any(not -_STRIDE_LIMIT <= stride < _STRIDE_LIMIT for stride in strides):
+            raise ShapeError(
+                f"TensorDescriptor: the strides {list(strides)} pass 2^59 elements; allowed are "
+                "those of tensors, from -2^59 to below 2^59"
             )
         object.__setattr__(self, "extents", extents)
         object.__setattr__(self, "strides", strides)
@@ -72,10 +81,14 @@ class TensorDescriptor:
     def from_tensor(cls, tensor: Any) -> TensorDescriptor:
         """Return the descriptor of a tensor, or of an array.
 
+        Where a tensor has no value yet, it is that of the value to come, which is dense.
+
         Raises:
             DTypeError, ShapeError, ArgumentTypeError: a value that cannot be a tensor.
         """
         node = asarray(tensor)
+        if node.data is None:
+            return cls.contiguous(node.dims, node.dtype)
         return cls(node.dims, node.stride, node.dtype)
 
     @property
@@ -160,6 +173,8 @@ def checked_modes(what: str, modes: Modes) -> tuple[Hashable, ...]:
         ArgumentError: an ellipsis stands among them.
     """
     try:
+        if isinstance(modes, (Set, Mapping)):
+            raise TypeError  # which has no order
         labels = tuple(modes)
         hash(labels)
     except TypeError:

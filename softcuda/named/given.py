@@ -12,13 +12,13 @@ from softcuda.errors import ArgumentError, ArgumentTypeError, ShapeError
 from softcuda.functions.operands import TensorLike, as_tensors
 from softcuda.graph.shapes import check_dims
 from softcuda.graph.trace import on_device
+from softcuda.named.checks import checked_scalar, rounded
 from softcuda.named.descriptors import Modes, OperandDescriptor, TensorDescriptor, checked_modes
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
 from softcuda.named.operators import BinaryOp, UnaryOp
 from softcuda.named.recipe import PathOptions, Scalar, instantiate, recipe_of
 from softcuda.named.results import elementwise_dtype, unary_dtype
-from softcuda.numbers import check_number
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import is_number
 
@@ -26,6 +26,7 @@ __all__ = [
     "Factor",
     "Given",
     "ShapeLike",
+    "check_addend_given",
     "elementwise_result",
     "factor_of",
     "given_operands",
@@ -48,6 +49,7 @@ class Factor(NamedTuple):
 
     kind: Scalar
     value: Any
+    who: str = ""  # the function and the scalar, first words of the errors
 
 
 def given_operands(
@@ -62,8 +64,14 @@ def given_operands(
 
     Raises:
         ArgumentError: more functions than operands.
+        ArgumentTypeError: `unary` is no list.
         ShapeError, DTypeError, ArgumentTypeError: as OperandDescriptor and Tensor.
     """
+    if isinstance(unary, (UnaryOp, str)) or not isinstance(unary, Sequence):
+        raise ArgumentTypeError(
+            f"{what}: unary is {unary!r}; allowed is a list of members of UnaryOp, one an operand, "
+            "such as [UnaryOp.Sqrt]"
+        )
     functions = tuple(unary)
     if len(functions) > len(pairs):
         raise ArgumentError(
@@ -100,7 +108,8 @@ def factor_of(what: str, name: str, value: TensorLike, *, is_addend: bool = Fals
         if value == 1:
             return Factor(Scalar.ONE, None)
         is_zero = is_addend and value == 0
-        return Factor(Scalar.ZERO, None) if is_zero else Factor(Scalar.NUMBER, value)
+        kind = Scalar.ZERO if is_zero else Scalar.NUMBER
+        return Factor(kind, None if is_zero else value, f"{what}: {name}")
     if not isinstance(value, Tensor):
         raise ArgumentTypeError(
             f"{what}: {name} is {value!r} of type {type(value).__name__}; allowed are a number and "
@@ -112,6 +121,20 @@ def factor_of(what: str, name: str, value: TensorLike, *, is_addend: bool = Fals
             "rank 0"
         )
     return Factor(Scalar.GIVEN, value)
+
+
+def check_addend_given(what: str, c: TensorLike | None, c_modes: Modes, beta: TensorLike) -> None:
+    """Refuse labels or a factor of an operand that was not given.
+
+    Raises:
+        ArgumentError: there is no C.
+    """
+    if c is not None:
+        return
+    is_one = is_number(beta) and beta == 1
+    if len(checked_modes(what, c_modes)) or not is_one:
+        given = f"beta={beta!r}" if not is_one else f"c_modes={c_modes!r}"
+        raise ArgumentError(f"{what}: {given} and no c to add; give c, or leave it out")
 
 
 def elementwise_result(
@@ -174,12 +197,16 @@ def make(
     bounded = within_memory(recipe, options, on)
     if bounded is not options:
         recipe = recipe_of(operation, kinds, bounded)
-    entering = [factor.value for factor in factors if factor.value is not None]
+    entering = [factor for factor in factors if factor.value is not None]
     scalars = []
-    for place, value in zip(recipe.places[len(given.tensors) :], entering, strict=True):
+    for place, factor in zip(recipe.places[len(given.tensors) :], entering, strict=True):
         dtype = recipe.lines[place].dtype
-        if isinstance(value, Tensor):
-            scalars.append(value.astype(dtype))
-        else:
-            scalars.append(Tensor.number(check_number(value, dtype), dtype))
+        if isinstance(factor.value, Tensor):
+            scalars.append(factor.value.astype(dtype))
+            continue
+        number = checked_scalar(factor.who, factor.value, dtype)
+        if operation.has_addend and factor is factors[1] and not rounded(number, dtype):
+            # A beta that the compute type holds as 0: C is not read.
+            return make(operation, given, [factors[0], Factor(Scalar.ZERO, None)], options)
+        scalars.append(Tensor.number(number, dtype))
     return instantiate(recipe, (*given.tensors, *scalars))[recipe.result]

@@ -11,6 +11,7 @@ from softcuda.named.arithmetic import arithmetic_of, factor_dtype
 from softcuda.named.descriptors import Modes, checked_modes
 from softcuda.named.given import (
     ShapeLike,
+    check_addend_given,
     elementwise_result,
     factor_of,
     given_operands,
@@ -49,7 +50,8 @@ def contract(
     """Return D[out] = alpha * sum op(A[a]) op(B[b]) + beta * op(C[c]).
 
     Labels that the output lacks are summed. Computed in the compute type, rounded once. Where
-    beta is 0, C is not read, so that NaN in it does not matter; alpha = 0 changes no rule.
+    beta is 0 in the compute type, C is not read, so that NaN in it does not matter, and the
+    gradient of such a beta is 0; alpha = 0 changes no rule.
 
     Args:
         a: [one axis a label of a_modes], any dtype.
@@ -77,6 +79,7 @@ def contract(
         DTypeError: dtypes that the compute type or a function does not take.
         ArgumentTypeError: an argument of a type that is not allowed.
     """
+    check_addend_given("contract", c, c_modes, beta)
     pairs = [(a, a_modes), (b, b_modes), *([] if c is None else [(c, c_modes)])]
     given = given_operands("contract", pairs, unary)
     factors = [factor_of("contract", "alpha", alpha)]
@@ -110,8 +113,10 @@ def reduce(
 ) -> Tensor:
     """Return D[out] = alpha * (A[in] joined by op) + beta * op(C[c]).
 
-    Joins the elements along the labels that the output lacks. A reduction that drops no label is
-    a copy, reordered. Of nothing it gives the identity of `op`: 0 for Sum, inf for Min.
+    Joins the elements along the labels that the output lacks. A reduction that drops no label
+    joins each element with nothing: a copy, reordered, but of Any, All, Norm1, Norm2, ArgMin and
+    ArgMax, and of the dtype of the reduction (i64 for Sum and Product of bools and integers). Of
+    nothing it gives the identity of `op`: 0 for Sum, inf for Min.
 
     Args:
         x: [one axis a label of in_modes], any dtype.
@@ -133,6 +138,7 @@ def reduce(
         ArgumentError, ShapeError, DTypeError, ArgumentTypeError: as in `contract`.
         ShapeError: positions (ArgMin, ArgMax) in an empty set of elements.
     """
+    check_addend_given("reduce", c, c_modes, beta)
     pairs = [(x, in_modes), *([] if c is None else [(c, c_modes)])]
     given = given_operands("reduce", pairs, unary)
     factors = [factor_of("reduce", "alpha", alpha)]

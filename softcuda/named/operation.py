@@ -125,7 +125,7 @@ class OperationDescriptor:
     ) -> OperationDescriptor:
         """Return D[out] = alpha * reduce(op(A)) + beta * op(C), over the labels that out lacks.
 
-        A reduction that drops no label is a copy. Of nothing it gives the identity of `op`.
+        One that drops no label joins single elements. Of nothing it gives the identity of `op`.
 
         Args:
             a: what is reduced.

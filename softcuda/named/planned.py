@@ -118,9 +118,9 @@ class Planned:
     def _checked(self, inputs: Any, scalars: Any) -> list[Any]:
         """Return the arrays of the inputs, after every check of them, and of how many scalars."""
         if inputs.__class__ is not list or len(inputs) != self._count:
-            checked_list("inputs", inputs, self._count)
+            checked_list("input", inputs, self._count)
         if scalars is not _NOTHING or self._scalar_dtypes:
-            checked_list("scalars", scalars, len(self._scalar_dtypes))
+            checked_list("scalar", scalars, len(self._scalar_dtypes))
         arrays = []
         kind = self._kind
         for at, layout in enumerate(self._layouts):

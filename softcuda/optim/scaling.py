@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from softcuda.dtype import compute_dtype, i64
 from softcuda.errors import ArgumentError
 from softcuda.functions import all as all_of
-from softcuda.functions import isfinite, maximum, stack, variable, where
+from softcuda.functions import isfinite, maximum, minimum, stack, variable, where
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import plain_number, whole_number
 
 __all__ = ["LossScale"]
+
+_LARGEST: Final = float(np.finfo(np.float32).max)
 
 
 class LossScale:
     """A factor of the loss, halved where a gradient is not finite, doubled after a long while.
 
     A step whose gradients are not all finite changes no parameter and no state of the optimiser.
+    The factor is not halved below 1, nor doubled past what f32 holds.
 
     Args:
-        initial: the first factor.
+        initial: the first factor, above 0.
         factor: what it is multiplied or divided by, above 1.
         interval: after how many finite steps in a row it grows, from 1.
         device: "cpu" or "cuda", where it is kept.
@@ -49,10 +53,11 @@ class LossScale:
         first = float(plain_number("LossScale", "initial", initial))
         self._factor = float(plain_number("LossScale", "factor", factor))
         self._interval = whole_number("LossScale", "interval", interval)
-        if not first > 0 or not self._factor > 1 or self._interval < 1:
+        fits = 0 < first <= _LARGEST and 1 < self._factor <= _LARGEST
+        if not fits or not np.float32(first) or self._interval < 1:
             raise ArgumentError(
                 f"LossScale: initial is {first}, factor {self._factor}, interval "
-                f"{self._interval}; allowed are above 0, above 1, and from 1"
+                f"{self._interval}; allowed are above 0, above 1, both finite in f32, and from 1"
             )
         self.value = variable(np.float32(first), device=device)
         self.streak = variable(np.int64(0), device=device)
@@ -84,8 +89,9 @@ class LossScale:
         kept = {v: where(is_finite, value, v) for v, value in new.items()}
         streak = self.streak + 1
         is_long = streak >= self._interval
-        grown = where(is_long, self.value * self._factor, self.value)
-        shrunk = maximum(self.value / self._factor, 1.0)
+        larger = self.value * self._factor
+        grown = where(is_long & isfinite(larger), larger, self.value)
+        shrunk = maximum(self.value / self._factor, minimum(self.value, 1.0))
         kept[self.value] = where(is_finite, grown, shrunk)
         kept[self.streak] = where(is_finite, where(is_long, 0, streak), 0).astype(i64)
         return kept

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from softcuda.errors import SoftCudaError
+from softcuda.errors import ArgumentError, NoDeviceError, SoftCudaError
 from softcuda.evaluating import clear_cache
 from softcuda.named.engine import forget_plans
 from softcuda.tools.conformance_bench import Bench, Check, benches
@@ -56,6 +56,7 @@ def failures(bench: Bench, checks: Sequence[Check]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite and print what fails; return 1 where something does.
 
+    2: a backend that is unknown or cannot run here, or another argument that is not allowed;
     141: nobody reads standard output any more.
 
     Args:
@@ -71,9 +72,15 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser.add_argument("backends", nargs="*", help="backend_ids; all that can run here")
     parser.add_argument("--random", type=int, default=RANDOM, help="random cases of each kind")
     asked = parser.parse_args(arguments)
+    if asked.random < 0:
+        parser.error(f"--random is {asked.random}; allowed are 0 and more")
+    try:
+        found_benches = list(benches(asked.backends))
+    except (ArgumentError, NoDeviceError) as error:
+        parser.error(str(error))
     checks = list(all_checks(asked.random))
     count = 0
-    for bench in benches(asked.backends):
+    for bench in found_benches:
         start = time.perf_counter()
         found = list(failures(bench, checks))
         for line in found:

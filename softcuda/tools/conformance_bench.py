@@ -10,6 +10,7 @@ import numpy as np
 
 from softcuda.backends import backends
 from softcuda.dtype import DType
+from softcuda.errors import ArgumentError, NoDeviceError
 from softcuda.executor.on_demand import cuda_target, device_memory, session
 from softcuda.named import (
     EinsumPlan,
@@ -97,12 +98,27 @@ def benches(backend_ids: Sequence[str] = ()) -> Iterator[Bench]:
 
     Args:
         backend_ids: which; nothing for all that are registered and have a device.
+
+    Raises:
+        ArgumentError: a name of no backend.
+        NoDeviceError: a named backend needs a device, and there is none.
     """
-    has_device = not isinstance(cuda_target(), str)
-    for backend_id in backend_ids or backends():
-        device = backends()[backend_id].DEVICE
-        if device == "cpu" or has_device:
+    known = backends()
+    unknown = [name for name in backend_ids if name not in known]
+    if unknown:
+        raise ArgumentError(
+            f"conformance: there is no backend {unknown[0]!r}; allowed are {', '.join(known)}"
+        )
+    target = cuda_target()
+    for backend_id in backend_ids or known:
+        device = known[backend_id].DEVICE
+        if device == "cpu" or not isinstance(target, str):
             yield Bench(backend_id, device)
+        elif backend_ids:
+            raise NoDeviceError(
+                f"conformance: {backend_id} runs on a CUDA device and none can be used here: "
+                f"{target}; leave its name out to run the backends that can run"
+            )
 
 
 def operand(array: Array, modes: Any) -> OperandDescriptor:

@@ -65,7 +65,7 @@ EXPRESSIONS = (
     Fault("i.j->i", [(2, 3)], ExpressionError, "a lone dot"),
     Fault("i#->i", [(2,)], ExpressionError, "'#', which is no letter"),
     Fault("ij,jk", [(2, 3)], ExpressionError, "2 inputs expected, 1 given"),
-    Fault("ij", [(2, 3), (2, 3)], ExpressionError, "1 inputs expected, 2 given"),
+    Fault("ij", [(2, 3), (2, 3)], ExpressionError, "1 input expected, 2 given"),
     Fault("ijk->i", [(2, 3)], ExpressionError, "do not match its rank"),
     Fault("ij...->i", [(2,)], ExpressionError, "do not match its rank"),
 )

@@ -24,6 +24,7 @@ FLOORS = (
         "warn",
         "forks",
         "interrupts",
+        "whole_files",
     ),
     ("driver", "nvrtc", "contraction"),
     ("graph", "target", "kernelspec"),

@@ -1,6 +1,7 @@
 """The price of a route: one rule, which knows nothing but extents and strides.
 
-    products    2 m n k / 120 ns * (1 + 16/m + 16/n + 8/k) + 100 ns each, half from m n k = 2^20
+    products    2 m n k / 120 ns * (1 + c/m + c/n + 8/k) + 100 ns each, with c = 6; from
+                m n k = 2^20 on half of that, with c = 16
     copies      0.9 ns an element, 1.3 in a transposition, more for short runs, + 5 us a tile
     in place    0.1 ns an element that is read and 0.2 that is written, more for short runs
 
@@ -23,7 +24,7 @@ __all__ = ["Choice", "cheapest", "price_ns"]
 Labels = tuple[int, ...]
 
 _FLOPS_PER_NS: Final = 120.0
-_SMALL_WORK: Final = 1 << 18  # multiplications that take less time than the search
+_SMALL_WORK: Final = 1 << 18  # multiplications that take less time than the whole search
 _CALL_NS: Final = 100.0  # of one product among the loops of numpy.matmul
 _TILE_NS: Final = 5000.0
 _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
@@ -44,7 +45,8 @@ class Choice(NamedTuple):
 def cheapest(pair: Pair, asked: Asked, limits: TileLimits) -> Choice:
     """Return the cheapest route of a contraction without private labels.
 
-    A small one takes the route that packs least, and so does one that is a plain product.
+    One that is a plain product is taken as it lies; a small one has its boxes left out of the
+    comparison.
 
     Args:
         pair: the contraction; no extent is 0.
@@ -53,14 +55,15 @@ def cheapest(pair: Pair, asked: Asked, limits: TileLimits) -> Choice:
     """
     routes = routes_of(pair, asked)
     first = next(routes)
-    best = Choice(first, tilings_of(first, limits)[0], price_ns(first))
-    is_plain = not any((*first.packed, *first.m.loops, *first.n.loops))
-    if is_plain or math.prod(pair.extents.values()) < _SMALL_WORK:
-        return best
-    best = best._replace(price_ns=math.inf)
+    if not any((*first.packed, *first.m.loops, *first.n.loops)):
+        return Choice(first, tilings_of(first, limits)[0], price_ns(first))
     every = [first, *routes]
-    floors = [price_ns(route) for route in every]
-    for floor, number in sorted(zip(floors, range(len(every)), strict=True)):
+    floors = sorted((price_ns(route), number) for number, route in enumerate(every))
+    if math.prod(pair.extents.values()) < _SMALL_WORK:
+        floor, number = floors[0]
+        return Choice(every[number], tilings_of(every[number], limits)[0], floor)
+    best = Choice(first, tilings_of(first, limits)[0], math.inf)
+    for floor, number in floors:
         if floor >= best.price_ns:
             break
         for tiling in tilings_of(every[number], limits):
@@ -76,8 +79,10 @@ def price_ns(route: Route, tiling: Tiling | None = None) -> float:
     box: Mapping[int, int] = extents if tiling is None else tiling.chunks
     m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
     calls = _count(extents, extents) / max(m * n * k, 1)
-    product = 2 * m * n * k / _FLOPS_PER_NS * (1 + 16 / m + 16 / n + 8 / k)
-    if m * n * k >= _SHARED_WORK:
+    is_shared = m * n * k >= _SHARED_WORK
+    narrow = 16 if is_shared else 6  # OpenBLAS has kernels of their own for small products
+    product = 2 * m * n * k / _FLOPS_PER_NS * (1 + narrow / m + narrow / n + 8 / k)
+    if is_shared:
         product /= _SHARE
     total = calls * (product + _CALL_NS)
     repeats = _repeats(route, box)

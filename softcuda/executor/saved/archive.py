@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from softcuda.errors import SavedFileError
+from softcuda.whole_files import whole_file
 
 __all__ = [
     "FORMAT",
@@ -146,22 +146,14 @@ def write_archive(path: str, facts: Mapping[str, Any], members: Mapping[str, byt
         for name, data in members.items()
     }
     meta = json_bytes({"format": FORMAT, **facts, "members": listed})
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("xb+") as file:
+        with whole_file(path) as file:
             _write_zip(file, {META: meta, **members})
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
     except OSError as error:
         raise SavedFileError(
             f"save: {path} cannot be written: {error.strerror or error}; what was there is "
             "unchanged; choose a file in a folder that exists and that you may write to"
         ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _write_zip(file: BinaryIO, members: Mapping[str, bytes]) -> None:

@@ -7,8 +7,9 @@ zeros. What NumPy has no name for (bf16) is written as unsigned integers of its 
 from __future__ import annotations
 
 import io
+import tokenize
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +22,12 @@ from softcuda.pool.buffers import aligned_empty
 __all__ = ["array_bytes", "array_of_bytes", "span_of"]
 
 Array = np.ndarray[Any, Any]
+
+# What NumPy raises where the head is none: it reads a damaged one word by word, with tokenize.
+_UNREADABLE: Final = (
+    *(ValueError, TypeError, SyntaxError, EOFError, RecursionError),
+    *(tokenize.TokenError, MemoryError, OverflowError),
+)
 
 
 def span_of(dims: Dims, strides: Sequence[int]) -> tuple[int, int]:
@@ -90,7 +97,7 @@ def array_of_bytes(data: memoryview, dims: Dims, dtype: DType, strides: Dims) ->
         if np.lib.format.read_magic(file) != (1, 0):
             raise Misfit("an npy file of another version", allowed)
         shape, is_fortran, found = np.lib.format.read_array_header_1_0(file)
-    except (ValueError, TypeError, SyntaxError, EOFError, RecursionError) as error:
+    except _UNREADABLE as error:
         if isinstance(error, Misfit):
             raise
         raise Misfit(f"no npy file ({error!r})", allowed) from error
