@@ -9,8 +9,9 @@ from softcuda.compiler.program import ArenaSize, Program
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 from softcuda.graph.params import Dims, value_of
+from softcuda.sizes import counted
 
-__all__ = ["counted", "decision_table", "format_bytes", "largest_values", "line_report"]
+__all__ = ["decision_table", "format_bytes", "largest_values", "line_report"]
 
 _HEADINGS = ("step", "op", "shapes", "dtype", "backend_id", "decided by", "kernel", "bytes", "at")
 _SHOWN_OPERANDS = 4

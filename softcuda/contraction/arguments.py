@@ -28,7 +28,8 @@ def read_arguments(arguments: Sequence[Any]) -> EinsumArguments:
     and there the labels of the output last, if they are given.
 
     Raises:
-        ArgumentTypeError: there are no arguments, an expression of bytes, or labels are no list of hashable objects.
+        ArgumentTypeError: there are no arguments, the expression is of bytes, or labels are no list
+            of hashable objects.
         ExpressionError: as `parse_expression` and `parse_labels`.
 
     Example:

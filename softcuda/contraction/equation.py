@@ -9,6 +9,7 @@ from functools import lru_cache
 from softcuda.contraction.marks import ELLIPSIS, Spelling, ellipsis_axis, marked, spell
 from softcuda.contraction.parse import Subscripts
 from softcuda.errors import ArgumentError, ExpressionError, ShapeError
+from softcuda.sizes import counted
 
 __all__ = ["Equation", "bind_ranks", "equation_of", "label_extents"]
 

@@ -42,7 +42,9 @@ class ExplicitPath:
 
 
 def read_path(given: Iterable[Any]) -> ExplicitPath:
-    """Return a path that is given as a sequence, such as np.einsum_path returns, the text beside it or not.
+    """Return a path that is given as a sequence, such as np.einsum_path returns.
+
+    The text that np.einsum_path returns beside its path may be there too.
 
     Raises:
         ArgumentTypeError: it has no order, or an entry is neither positions nor sliced labels.

@@ -12,7 +12,7 @@ import numpy as np
 
 from softcuda.compiler.definition import Definition, makers
 from softcuda.compiler.program import Program
-from softcuda.compiler.table import counted, decision_table, line_report
+from softcuda.compiler.table import decision_table, line_report
 from softcuda.errors import ArgumentError, ArgumentTypeError
 from softcuda.executor.feeder import Feeder
 from softcuda.executor.feeds import restrided
@@ -22,6 +22,7 @@ from softcuda.executor.structure import rebuild
 from softcuda.forks import renew_in_child
 from softcuda.graph.node import Node, amend, become
 from softcuda.graph.op import OPS
+from softcuda.sizes import counted
 
 __all__ = ["Executable"]
 

@@ -21,7 +21,7 @@ from softcuda.named.arithmetic import arithmetic_of
 from softcuda.named.descriptors import OperandDescriptor, TensorDescriptor
 from softcuda.named.limits import checked_limit, default_limit, is_large
 from softcuda.named.operation import Form, OperationDescriptor
-from softcuda.named.recipe import PathOptions, Recipe, instantiate, recipe_of
+from softcuda.named.recipe import PathOptions, Recipe, as_optimizer, instantiate, recipe_of
 from softcuda.profile.model import Profile
 from softcuda.running import compile
 from softcuda.tensor import Tensor
@@ -190,6 +190,7 @@ def _recipe(
 ) -> Recipe:
     if memory_limit is not None:
         checked_limit("einsum", memory_limit)
+    optimize = as_optimizer(optimize)
     typed = tuple(chain.from_iterable((x.dims, x.dtype) for x in tensors))
     found = _found if isinstance(optimize, (str, Hashable)) else _found.__wrapped__
     recipe, needs_look = found(subscripts, typed, output_dtype, compute, optimize, memory_limit)

@@ -163,6 +163,11 @@ class _Walk:
             lines = [x if sketch.dtype(x).is_inexact else sketch.cast(x, between) for x in lines]
         target = dtype if between in (dtype, compute_dtype(dtype)) else between
         common = promote(*(sketch.dtype(x) for x in lines))
+        if common.is_bool:
+            raise DTypeError(
+                f"{self._path.equation}: both operands of a product are bool; allowed are numbers; "
+                "cast one to an integer, or use any(logical_and(...)) for a boolean product"
+            )
         stated = None if common is target else target
         params = Contraction(a.labels, b.labels, output, stated, self._arithmetic.compute)
         if not target.is_inexact:

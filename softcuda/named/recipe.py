@@ -8,6 +8,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from softcuda.contraction.explicit import read_path
 from softcuda.contraction.path import ContractionPath
 from softcuda.contraction.slicing import Storage
 from softcuda.dtype import DType, complex64, compute_dtype, promote, real_dtype
@@ -23,7 +26,7 @@ from softcuda.named.reducing import reduced
 from softcuda.named.sketch import Sketch, Value
 from softcuda.tensor import Tensor
 
-__all__ = ["PathOptions", "Recipe", "Scalar", "instantiate", "recipe_of"]
+__all__ = ["PathOptions", "Recipe", "Scalar", "as_optimizer", "instantiate", "recipe_of"]
 
 _INPUT: Final = OPS["input"]
 
@@ -42,6 +45,17 @@ class PathOptions(NamedTuple):
 
     optimize: Any = "auto"
     memory_limit: int | None = None
+
+
+def as_optimizer(given: Any) -> Any:
+    """Return what `optimize=` was given: a path as data, NumPy's bool as Python's, else as it is.
+
+    Raises:
+        ArgumentTypeError: a list or tuple that is no path.
+    """
+    if isinstance(given, (list, tuple)):
+        return read_path(given)
+    return bool(given) if isinstance(given, np.bool_) else given
 
 
 class Recipe(NamedTuple):
@@ -102,6 +116,7 @@ def recipe_of(
         DTypeError: a function that does not take the dtype of its operand.
         ShapeError: positions in an empty set of elements.
     """
+    options = options._replace(optimize=as_optimizer(options.optimize))
     if isinstance(options.optimize, Hashable):
         return _cached(operation, scalars, options)
     return _Writer(operation, scalars, options).recipe()

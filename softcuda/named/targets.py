@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcuda.dtype import as_dtype
+from softcuda.dtype import DTYPES, DType, as_dtype
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from softcuda.graph.op import OPS
 from softcuda.named.descriptors import TensorDescriptor
@@ -48,12 +48,22 @@ def target_of(out: Any) -> Any:
     return out
 
 
+def _own_dtype(target: np.ndarray[Any, Any]) -> DType:
+    try:
+        return as_dtype(target.dtype)
+    except DTypeError:
+        raise DTypeError(
+            f"Plan: the output has dtype {target.dtype.str!r}, which no tensor has; allowed are "
+            f"{', '.join(DTYPES)} in the byte order of this machine"
+        ) from None
+
+
 def own_layout(target: Any, described: TensorDescriptor) -> TensorDescriptor:
     """Return the descriptor of an output that has its own layout, and on the host its own dtype.
 
     Raises:
         ShapeError: another shape.
-        DTypeError: integers for a result of floats, real numbers for one of complex numbers.
+        DTypeError: a dtype whose kind is below that of the result, or one that no tensor has.
     """
     if target.shape != described.extents:
         raise ShapeError(
@@ -62,13 +72,11 @@ def own_layout(target: Any, described: TensorDescriptor) -> TensorDescriptor:
         )
     dtype = described.dtype
     if isinstance(target, np.ndarray):
-        dtype = as_dtype(target.dtype)
-        loses_parts = described.dtype.is_complex and not dtype.is_complex
-        if loses_parts or (described.dtype.is_float and not dtype.is_inexact):
-            allowed = "complex64 and complex128" if loses_parts else "floats"
+        dtype = _own_dtype(target)
+        if dtype.kind < described.dtype.kind:
             raise DTypeError(
                 f"Plan: the output has dtype {dtype} and the result is {described.dtype}; allowed "
-                f"are {allowed}"
+                f"are {', '.join(x.name for x in DTYPES.values() if x.kind >= described.dtype.kind)}"
             )
     strides = tuple(stride // target.itemsize for stride in target.strides)
     return TensorDescriptor(target.shape, strides, dtype)

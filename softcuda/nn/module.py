@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from softcuda.dtype import dtype_of_array
-from softcuda.errors import ArgumentError, DTypeError, ShapeError
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from softcuda.executor.variables import VARIABLE_LOCKS
+from softcuda.graph.node import amend
 from softcuda.graph.op import OPS
+from softcuda.interrupts import Uninterrupted
 from softcuda.nn.tensor_files import load_tensors, save_tensors
 from softcuda.tensor import Tensor
 
@@ -32,23 +35,64 @@ class Module:
         return self.forward(*inputs, is_training=is_training)
 
     def state(self) -> dict[str, Tensor]:
-        """Return all variables by name, in the order of attributes: "layers.0.weight"."""
-        return dict(_variables("", vars(self)))
+        """Return all variables by name, in the order of attributes: "layers.0.weight".
+
+        A variable that has several places, a tied weight say, is there under each of their names.
+
+        Raises:
+            ArgumentError: two variables have one name, or a module holds itself.
+        """
+        found: dict[str, Tensor] = {}
+        for name, variable in _variables("", self, ()):
+            if found.setdefault(name, variable) is not variable:
+                raise ArgumentError(
+                    f"state: two variables have the name {name!r}; the names of attributes and "
+                    "keys on the way to a variable, joined by dots, must tell it apart; rename one"
+                )
+        return found
 
     def parameters(self) -> dict[str, Tensor]:
-        """Return the variables that are trained, by name: those with requires_grad=True."""
-        return {name: x for name, x in self.state().items() if x.requires_grad}
+        """Return the variables that are trained, by name: those with requires_grad=True.
+
+        Each is there once, a tied one under the first of its names.
+
+        Raises:
+            ArgumentError: as `state`.
+        """
+        return {name: x for name, x in _once(self.state()).items() if x.requires_grad}
+
+    def name_variables(self, prefix: str = "") -> None:
+        """Give each variable that has no name its name in `state()`, behind a prefix.
+
+        It is called before an optimiser is made, which then names what it remembers too, and
+        before a graph is compiled: tables, and the leaves of a loaded executable, tell them apart
+        by these names. The variables of one graph need different ones.
+
+        Args:
+            prefix: what all of the names begin with, "generator." say.
+
+        Raises:
+            ArgumentTypeError: the prefix is no text.
+            ArgumentError: as `state`.
+        """
+        if not isinstance(prefix, str):
+            raise ArgumentTypeError(f"name_variables: the prefix is {prefix!r}; allowed is text")
+        for name, variable in self.state().items():
+            if variable.name is None:
+                amend(variable, "name", prefix + name)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all variables, as they are now on their devices, to a file of safetensors.
 
         The file is written beside and renamed: it is the old one or the new one, never a part.
+        The values are those of one moment: no run of another thread comes between.
 
         Args:
-            path: the file.
+            path: the file; a symbolic link is followed.
 
         Raises:
             OSError: it cannot be written.
+            ArgumentError: as `state`.
         """
         save_tensors(path, self.state())
 
@@ -59,7 +103,8 @@ class Module:
             path: a file with the names, shapes and dtypes of `state()`, no more and no less.
 
         Raises:
-            ArgumentError: the file is no whole file of safetensors, or has other names.
+            ArgumentError: the file is no whole file of safetensors, has other names, or two values
+                for one variable; as `state`.
             ShapeError: a tensor has another shape than its variable.
             DTypeError: a tensor has another dtype than its variable.
             OSError: it cannot be read.
@@ -78,8 +123,10 @@ class Module:
                     f"load: {os.fspath(path)}: {name} has dtype {dtype_of_array(array.dtype)} and "
                     f"the module's {variable.dtype}; both must be equal"
                 )
-        for name, variable in state.items():
-            variable.assign(found[name])
+        _check_tied(path, state, found)
+        with VARIABLE_LOCKS.held([x.data for x in state.values()]), Uninterrupted():
+            for name, variable in _once(state).items():
+                variable.assign(found[name])
 
 
 def _check_names(
@@ -93,15 +140,58 @@ def _check_names(
         )
 
 
-def _variables(prefix: str, parts: Mapping[Any, Any]) -> Iterator[tuple[str, Tensor]]:
-    for key, part in parts.items():
-        name = f"{prefix}{key}"
-        if isinstance(part, Tensor):
-            if part.op is _VARIABLE:
-                yield name, part
-        elif isinstance(part, Module):
-            yield from _variables(f"{name}.", vars(part))
-        elif isinstance(part, Mapping):
-            yield from _variables(f"{name}.", part)
-        elif isinstance(part, (list, tuple)):
-            yield from _variables(f"{name}.", dict(enumerate(part)))
+def _check_tied(
+    path: str | os.PathLike[str], state: Mapping[str, Tensor], found: Mapping[str, Any]
+) -> None:
+    firsts = {id(variable): name for name, variable in _once(state).items()}
+    for name, variable in state.items():
+        first = firsts[id(variable)]
+        if found[name].tobytes() != found[first].tobytes():
+            raise ArgumentError(
+                f"load: {os.fspath(path)}: {first} and {name} have different values and are one "
+                "variable of the module; both must be equal"
+            )
+
+
+def _once(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return each variable under the first of its names."""
+    known: set[int] = set()
+    firsts: dict[str, Tensor] = {}
+    for name, variable in state.items():
+        if id(variable) not in known:
+            known.add(id(variable))
+            firsts[name] = variable
+    return firsts
+
+
+def _variables(name: str, part: Any, around: tuple[Any, ...]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the variables of a part of a module, with the path of each.
+
+    Args:
+        name: the path of the part.
+        part: a module, a mapping, a list, a variable, or anything else.
+        around: the parts that it lies in.
+    """
+    if isinstance(part, Tensor):
+        if part.op is _VARIABLE:
+            yield name, part
+        return
+    inside = _parts(part)
+    if inside is None:
+        return
+    if any(part is other for other in around):
+        raise ArgumentError(
+            f"state: {name} is the {type(part).__name__} that it lies in; a module cannot hold "
+            "itself; keep it where no attribute, list or dict of the module leads to it"
+        )
+    for key, each in inside.items():
+        yield from _variables(f"{name}.{key}" if around else str(key), each, (*around, part))
+
+
+def _parts(part: Any) -> Mapping[Any, Any] | None:
+    """Return what a part of a module holds, by name; None where it holds nothing."""
+    if isinstance(part, Module):
+        return vars(part)
+    if isinstance(part, Mapping):
+        return part
+    return dict(enumerate(part)) if isinstance(part, (list, tuple)) else None

@@ -156,7 +156,10 @@ def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
         end = entry.end
     if end != len(data):
         raise _foreign(path, f"{len(data)} bytes of data where its header tells of {end}")
-    return {name: entry.array(data) for name, entry in entries.items()}
+    try:
+        return {name: entry.array(data) for name, entry in entries.items()}
+    except (ValueError, OverflowError) as error:  # extents beside a zero that no array has
+        raise _foreign(path, f"a shape cannot be ({error})") from None
 
 
 def _check_metadata(found: Any) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from softcuda.dtype import i64
-from softcuda.errors import ArgumentError
+from softcuda.errors import ArgumentError, ArgumentTypeError
 from softcuda.functions import expm1, sqrt
 from softcuda.optim.optimizer import Optimizer, Rate
 from softcuda.tensor import Tensor
@@ -30,7 +30,8 @@ class Adam(Optimizer):
 
     Raises:
         ArgumentTypeError: the parameters are no variables of floats, or an argument is no number.
-        ArgumentError: an argument is outside its range.
+        ArgumentError: an argument is outside its range, or as `Optimizer`.
+        DTypeError: as `Optimizer`.
 
     Source:
         D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015.
@@ -48,14 +49,19 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(parameters, rate)
         what = type(self).__name__
+        if not isinstance(betas, (tuple, list)):
+            raise ArgumentTypeError(
+                f"{what}: betas is {betas!r} of type {type(betas).__name__}; allowed are two "
+                "numbers, as in (0.9, 0.999)"
+            )
         self._betas = tuple(float(plain_number(what, "betas", beta)) for beta in betas)
         self._eps = float(plain_number(what, "eps", eps))
         self._decay = float(plain_number(what, "weight_decay", weight_decay))
         in_range = len(self._betas) == 2 and all(0 <= beta < 1 for beta in self._betas)
-        if not in_range or not self._eps > 0 or self._decay < 0:
+        if not in_range or not 0 < self._eps < math.inf or not 0 <= self._decay < math.inf:
             raise ArgumentError(
                 f"{what}: betas are {self._betas}, eps {self._eps}, weight_decay {self._decay}; "
-                "allowed are two numbers from 0 to below 1, above 0, and from 0"
+                "allowed are two numbers from 0 to below 1, above 0, from 0, and all finite"
             )
         self._remembered("first_moment")
         self._remembered("second_moment")
@@ -98,7 +104,8 @@ class AdamW(Adam):
 
     Raises:
         ArgumentTypeError: the parameters are no variables of floats, or an argument is no number.
-        ArgumentError: an argument is outside its range.
+        ArgumentError: an argument is outside its range, or as `Optimizer`.
+        DTypeError: as `Optimizer`.
 
     Source:
         I. Loshchilov, F. Hutter, "Decoupled weight decay regularization", ICLR 2019.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from softcuda.dtype import DType, compute_dtype
-from softcuda.errors import ArgumentError, ArgumentTypeError
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError
 from softcuda.functions import variable
 from softcuda.gradients import grad
 from softcuda.graph.op import OPS
@@ -38,20 +39,19 @@ class Optimizer:
         parameters: the variables by name.
         rate: the learning rate.
         state: what it remembers: variables by name, zeros at first, on the parameters' devices.
+            The variable of a parameter that has a name has one too: "w.momentum" beside "w".
 
     Raises:
         ArgumentTypeError: the parameters are no variables of floats, or the rate is no number.
-        ArgumentError: there are no parameters, one is given twice, or the rate has axes.
+        ArgumentError: there are no parameters, one is given twice, or the rate has axes, is below
+            0, or is not finite.
+        DTypeError: the rate is a tensor of something else than floats.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor] | Sequence[Tensor], rate: Rate) -> None:
         self.parameters = _named(parameters)
         self.state: dict[str, Tensor] = {}
-        if not isinstance(rate, Tensor):
-            rate = float(plain_number("optim", "rate", rate))
-        elif rate.dims:
-            raise ArgumentError(f"optim: the rate has shape {list(rate.dims)}; allowed is rank 0")
-        self.rate: Rate = rate
+        self.rate: Rate = _checked_rate(rate)
 
     def updates(
         self, loss: Tensor, *, clip: float | None = None, scale: LossScale | None = None
@@ -127,7 +127,9 @@ class Optimizer:
 
     def _zeros(self, name: str, dims: tuple[int, ...], dtype: DType, beside: Tensor) -> Tensor:
         device = "cpu" if beside.device is None else beside.device.type
-        made = variable(np.zeros(dims, dtype.numpy), device=device)
+        of = beside.name
+        known = None if of is None else f"{of}.{name.rsplit('.', 1)[-1]}"
+        made = variable(np.zeros(dims, dtype.numpy), known, device=device)
         self.state[name] = made
         return made
 
@@ -136,25 +138,53 @@ class Optimizer:
         return rate.astype(dtype) if isinstance(rate, Tensor) else rate
 
 
+def _checked_rate(rate: Any) -> Rate:
+    if not isinstance(rate, Tensor):
+        number = float(plain_number("optim", "rate", rate))
+        if not 0 <= number < math.inf:
+            raise ArgumentError(f"optim: the rate is {number}; allowed are finite numbers from 0")
+        return number
+    if rate.dims:
+        raise ArgumentError(f"optim: the rate has shape {list(rate.dims)}; allowed is rank 0")
+    if not rate.dtype.is_float:
+        raise DTypeError(
+            f"optim: the rate is a tensor of {rate.dtype}, which every parameter would round to; "
+            "allowed are floats; use astype first"
+        )
+    return rate
+
+
 def _named(parameters: Any) -> dict[str, Tensor]:
     if isinstance(parameters, Mapping):
-        named = dict(parameters)
+        pairs = list(parameters.items())
     elif isinstance(parameters, Sequence):
-        named = {getattr(x, "name", None) or str(k): x for k, x in enumerate(parameters)}
+        pairs = [(getattr(x, "name", None) or str(k), x) for k, x in enumerate(parameters)]
     else:
         raise ArgumentTypeError(
             f"optim: the parameters are of type {type(parameters).__name__}; allowed are a mapping "
             "of names to variables and a list of variables"
         )
-    if not named:
+    if not pairs:
         raise ArgumentError("optim: there are no parameters; allowed is one or more")
-    for name, x in named.items():
+    named: dict[str, Tensor] = {}
+    first_names: dict[int, str] = {}
+    for name, x in pairs:
         if not isinstance(x, Tensor) or x.op is not _VARIABLE or not x.dtype.is_float:
             made = f"made by {x.op}, {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
             raise ArgumentTypeError(
                 f"optim: the parameter {name} is no variable of floats ({made}); allowed is what "
                 "softcuda.variable makes"
             )
-    if len({id(x) for x in named.values()}) < max(len(named), len(parameters)):
-        raise ArgumentError("optim: a parameter, or a name of one, is given twice; allowed is once")
+        if id(x) in first_names:
+            raise ArgumentError(
+                f"optim: the parameters {first_names[id(x)]} and {name} are one variable, given "
+                "twice; allowed is once; leave one out"
+            )
+        if name in named:
+            raise ArgumentError(
+                f"optim: two parameters have the name {name}; allowed is one; give a mapping of "
+                "names to variables"
+            )
+        named[name] = x
+        first_names[id(x)] = name
     return named

@@ -30,6 +30,7 @@ class LossScale:
         factor: what it is multiplied or divided by, above 1.
         interval: after how many finite steps in a row it grows, from 1.
         device: "cpu" or "cuda", where it is kept.
+        name: what the names of its variables begin with, "name.value"; None for none.
 
     Attributes:
         value: [] f32, a variable.
@@ -49,6 +50,7 @@ class LossScale:
         factor: float = 2.0,
         interval: int = 2000,
         device: str = "cpu",
+        name: str | None = None,
     ) -> None:
         first = float(plain_number("LossScale", "initial", initial))
         self._factor = float(plain_number("LossScale", "factor", factor))
@@ -59,8 +61,9 @@ class LossScale:
                 f"LossScale: initial is {first}, factor {self._factor}, interval "
                 f"{self._interval}; allowed are above 0, above 1, both finite in f32, and from 1"
             )
-        self.value = variable(np.float32(first), device=device)
-        self.streak = variable(np.int64(0), device=device)
+        names = (None, None) if name is None else (f"{name}.value", f"{name}.streak")
+        self.value = variable(np.float32(first), names[0], device=device)
+        self.streak = variable(np.int64(0), names[1], device=device)
 
     @property
     def state(self) -> dict[str, Tensor]:

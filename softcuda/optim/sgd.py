@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from softcuda.errors import ArgumentError
@@ -27,7 +28,8 @@ class SGD(Optimizer):
 
     Raises:
         ArgumentTypeError: the parameters are no variables of floats, or an argument is no number.
-        ArgumentError: an argument is outside its range.
+        ArgumentError: an argument is outside its range, or as `Optimizer`.
+        DTypeError: as `Optimizer`.
 
     Source:
         I. Sutskever, J. Martens, G. Dahl, G. Hinton, "On the importance of initialization and
@@ -46,10 +48,10 @@ class SGD(Optimizer):
         self._momentum = float(plain_number("SGD", "momentum", momentum))
         self._decay = float(plain_number("SGD", "weight_decay", weight_decay))
         self._nesterov = flag("SGD", "nesterov", nesterov)
-        if not 0 <= self._momentum < 1 or self._decay < 0:
+        if not 0 <= self._momentum < 1 or not 0 <= self._decay < math.inf:
             raise ArgumentError(
                 f"SGD: momentum is {self._momentum} and weight_decay {self._decay}; allowed are 0 "
-                "to below 1, and from 0"
+                "to below 1, and finite from 0"
             )
         if self._nesterov and not self._momentum:
             raise ArgumentError("SGD: nesterov=True without momentum; give a momentum above 0")

@@ -18,7 +18,7 @@ from softcuda.interop.structs import DeviceType
 from softcuda.pool.buffers import dense_copy
 from softcuda.tensor.values import array_of, device_array_of, is_number
 
-__all__ = ["Exchange", "assign_value"]
+__all__ = ["Exchange", "assign_value", "value_now"]
 
 Array = np.ndarray[Any, Any]
 
@@ -121,6 +121,13 @@ def _host_capsule(array: Array, versioned: bool, read_only: bool, copied: bool) 
     ptr, kind = array.ctypes.data, DeviceType.CPU
     block = Block(ptr, array.shape, strides, array.dtype, kind, 0, forbidden, array)
     return encapsulated(block, versioned=versioned, copied=copied)
+
+
+def value_now(variable: Node) -> Array:
+    """Return a copy of the value of a variable on the host, not of one that is being written."""
+    with VARIABLE_LOCKS.held([variable.data]):
+        data = on_host(variable.data)
+        return dense_copy(data) if data is variable.data else data
 
 
 def assign_value(variable: Node, value: Any) -> None:

@@ -14,10 +14,12 @@ import numpy as np
 from softcuda.dtype import DType
 from softcuda.executor.on_demand import duplicate
 from softcuda.graph.flow import Flow
+from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.graph.node import Node, amend, ancestors, on_host
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, Params
 from softcuda.pool.buffers import dense_copy
+from softcuda.tensor.exchange import value_now
 
 __all__ = ["copied_graph", "copied_variable", "reduced", "restored", "restored_leaf"]
 
@@ -49,7 +51,8 @@ def reduced(node: Node) -> tuple[Any, tuple[Any, ...]]:
             return restored, (type(node), entries)
     flow = Flow.LOST if node.inputs and node.flow is Flow.TRACED else node.flow
     record = Record(node.op, (), node.dims, node.dtype, node.params, flow)
-    return restored_leaf, (type(node), record, on_host(node.data), node.name)
+    data = value_now(node) if node.op is _VARIABLE else on_host(node.data)
+    return restored_leaf, (type(node), record, data, node.name)
 
 
 def _entries(root: Node) -> list[Node | Record]:
@@ -112,7 +115,9 @@ def restored_leaf(cls: type[N], record: Record, data: Any, name: str | None) -> 
 def copied_variable(node: N) -> N:
     """Return a variable of the same name and value with a buffer of its own."""
     data = node.data
-    data = dense_copy(data) if isinstance(data, np.ndarray) else duplicate(data, is_volatile=True)
+    with VARIABLE_LOCKS.held([data]):
+        is_here = isinstance(data, np.ndarray)
+        data = dense_copy(data) if is_here else duplicate(data, is_volatile=True)
     made = type(node)(_VARIABLE, (), node.dims, node.dtype, (), data, node.name)
     return _with_flow(made, node.flow)
 

@@ -24,7 +24,7 @@ from softcuda.graph.params import Dims, Params, Transfer
 from softcuda.graph.shapes import numel
 from softcuda.pool.buffers import dense_copy
 from softcuda.tensor.elementwise import Elementwise
-from softcuda.tensor.exchange import Exchange, assign_value
+from softcuda.tensor.exchange import Exchange, assign_value, value_now
 from softcuda.tensor.gradients import Gradients
 from softcuda.tensor.indexing import Indexing
 from softcuda.tensor.interop import OPERATOR_OF_UFUNC, is_foreign_scalar, refuse_numpy_function
@@ -141,10 +141,9 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gra
         Raises:
             FeedError: it depends on an input, which has no value of its own.
         """
+        if self.op is _VARIABLE:
+            return value_now(self)
         data: Array = on_host(self.evaluate().data)
-        if self.op is _VARIABLE and data is self.data:
-            data = dense_copy(data)
-            return data
         view = data.view()
         view.flags.writeable = False
         return view

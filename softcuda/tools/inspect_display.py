@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple, TextIO
 
-from softcuda.compiler.table import counted
+from softcuda.sizes import counted
 from softcuda.tools.inspect_compiled import KernelRow
 
 __all__ = ["Table", "compile_progress", "kernel_table", "problems", "summary", "table_text"]

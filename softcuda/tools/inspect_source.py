@@ -10,7 +10,6 @@ from typing import Any
 
 from softcuda.backends.launches import Argument, KernelLaunch
 from softcuda.backends.steps import Micro, Operand, Step
-from softcuda.compiler.table import counted
 from softcuda.errors import ArgumentError
 from softcuda.executor.executable import Executable
 from softcuda.executor.saved.files import read_executable
@@ -18,6 +17,7 @@ from softcuda.graph.node import Node
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.source import Source, read_source
 from softcuda.nvrtc.unit import CompileUnit, Header
+from softcuda.sizes import counted
 
 __all__ = [
     "kernels_of",
