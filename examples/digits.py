@@ -4,25 +4,32 @@
 
 One executable is a training step: forward pass, gradients, AdamW with the learning rate that it is
 fed. Another one counts right answers on a fifth of the images that training never sees. The loss
-curve is written as a PNG. Needs the extra `examples`.
+curve is written as a PNG. Needs the extra `examples`: pip install '.[examples]'.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from sklearn.datasets import load_digits
+
+try:
+    import matplotlib
+    from sklearn.datasets import load_digits
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"digits.py: {error.name} is not installed; in the folder of softcuda, install the extra "
+        "that has it: pip install '.[examples]'"
+    )
 
 import softcuda as sc
 from softcuda import nn, optim

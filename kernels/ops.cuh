@@ -415,14 +415,22 @@ struct Sigmoid {
     }
 };
 
+// The larger of x and -4096: what exp(x / 2)^2 and the normal distribution function multiply, which
+// are 0 there. -inf times 0 would be NaN.
+template <typename T>
+__device__ __forceinline__ T not_below_tail(T x) {
+    return x < T(-4096) ? T(-4096) : x;
+}
+
 // x / (1 + exp(-x)); where exp(-x) overflows it is x * exp(x / 2)^2 to the last bits.
 template <typename T>
 struct Silu {
     static __device__ __forceinline__ T apply(T x) {
         constexpr T LIMIT = is_same<T, f32> ? T(88) : T(709);
         const bool is_far = x < -LIMIT;
-        const T e = exponential(is_far ? multiply(x, T(0.5)) : -x);
-        return is_far ? multiply(multiply(e, x), e) : divide(x, add(T(1), e));
+        const T low = not_below_tail(x);
+        const T e = exponential(is_far ? multiply(low, T(0.5)) : -x);
+        return is_far ? multiply(multiply(e, low), e) : divide(x, add(T(1), e));
     }
 };
 
@@ -433,16 +441,20 @@ struct Mish {
     static __device__ __forceinline__ T apply(T x) {
         constexpr T LIMIT = is_same<T, f32> ? T(88) : T(709);
         const bool is_far = x < -LIMIT;
-        const T e = exponential(is_far ? multiply(x, T(0.5)) : x > T(40) ? T(40) : x);
+        const T low = not_below_tail(x);
+        const T e = exponential(is_far ? multiply(low, T(0.5)) : x > T(40) ? T(40) : x);
         const T n = multiply(e, add(e, T(2)));
-        return is_far ? multiply(multiply(e, x), e) : multiply(x, divide(n, add(n, T(2))));
+        return is_far ? multiply(multiply(e, low), e) : multiply(x, divide(n, add(n, T(2))));
     }
 };
 
 template <typename T>
 struct Softsign {
     static __device__ __forceinline__ T apply(T x) {
-        return divide(x, add(T(1), Abs<T>::apply(x)));
+        // From 1e30 on the quotient is 1 or -1 to the last bit, and of inf no quotient at all.
+        const T size = Abs<T>::apply(x);
+        const T one = x < T(0) ? T(-1) : T(1);
+        return size > T(1e30) ? one : divide(x, add(T(1), size));
     }
 };
 
@@ -451,9 +463,9 @@ template <typename T>
 struct Gelu {
     static __device__ __forceinline__ T apply(T x) {
         if constexpr (is_same<T, f32>) {
-            return multiply(x, normcdff(x));
+            return multiply(not_below_tail(x), normcdff(x));
         } else {
-            return multiply(x, normcdf(x));
+            return multiply(not_below_tail(x), normcdf(x));
         }
     }
 };

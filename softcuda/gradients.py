@@ -41,10 +41,15 @@ def grad(outputs: Any, wrt: Any, seeds: Any = None) -> Any:
         ArgumentTypeError: `outputs` or `wrt` is no such structure.
         ArgumentError: there are no outputs, another number of seeds, or a tensor in between was
             evaluated and has dropped what it was computed from.
-        DTypeError: one of `outputs` or `wrt` is of integers or bools.
+        DTypeError: one of `outputs` or `wrt` is of integers or bools; a complex seed of a real
+            output.
         ShapeError: a seed does not broadcast to its output.
     """
-    roots, begins = _seeded(outputs, seeds)
+    roots, begins = _seeded("grad: outputs is", outputs, seeds)
+    return _found(roots, begins, wrt)
+
+
+def _found(roots: Sequence[Node], begins: Sequence[Node], wrt: Any) -> Any:
     nodes, skeleton = flatten(wrt, "wrt")
     for number, node in enumerate(nodes):
         if not node.dtype.is_inexact:
@@ -56,12 +61,12 @@ def grad(outputs: Any, wrt: Any, seeds: Any = None) -> Any:
     return rebuild(skeleton, found.__getitem__)
 
 
-def _seeded(outputs: Any, seeds: Any) -> tuple[Sequence[Node], Sequence[Node]]:
+def _seeded(what: str, outputs: Any, seeds: Any) -> tuple[Sequence[Node], Sequence[Node]]:
     if isinstance(outputs, Node):
         return [outputs], [seed_of("grad", outputs, seeds)]
     if not isinstance(outputs, (list, tuple)) or not all(isinstance(x, Node) for x in outputs):
         raise ArgumentTypeError(
-            f"grad: outputs is {outputs!r} of type {type(outputs).__name__}; allowed are a tensor, "
+            f"{what} {outputs!r} of type {type(outputs).__name__}; allowed are a tensor, "
             "and a list or tuple of tensors"
         )
     if not outputs:
@@ -91,7 +96,8 @@ def value_and_grad(
         of that argument, in its structure, for several a tuple of them; see `grad`.
 
     Raises:
-        ArgumentTypeError: `function` cannot be called, or argnums are no integers.
+        ArgumentTypeError: `function` cannot be called, or argnums are no integers; when it is
+            called, such an argument is no structure of tensors, or the value none.
         ArgumentError: when it is called, without an argument of such a position.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
@@ -109,8 +115,10 @@ def value_and_grad(
                     f"value_and_grad: argument {number} is to have a gradient and there are "
                     f"{count} positional arguments; allowed are positions below {count}"
                 )
+            flatten(arguments[number], f"value_and_grad: argument {number}")
         value = function(*arguments, **options)
-        found = grad(value, tuple(arguments[number] for number in numbers))
+        roots, begins = _seeded("value_and_grad: the function returned", value, None)
+        found = _found(roots, begins, tuple(arguments[number] for number in numbers))
         return value, found[0] if isinstance(argnums, int) else found
 
     return valued

@@ -42,7 +42,10 @@ __all__ = [
 N = TypeVar("N", bound=Node)
 
 # Where the argument names the profile, which SOFTCUDA_CONFIG does not change.
-_INSTEAD: Final = "pass config='default', or target='sm_90a' or another to compile without a device"
+_INSTEAD: Final = (
+    "pass config='default', or target='sm_90a' or another to softcuda.compile, which then needs no "
+    "device"
+)
 
 Config = str | os.PathLike[str] | Profile | None
 

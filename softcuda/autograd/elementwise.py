@@ -35,7 +35,8 @@ _exp, _log, _sin, _cos = map(made_by, ("exp", "log", "sin", "cos"))
 _sinh, _cosh, _tanh, _erf = map(made_by, ("sinh", "cosh", "tanh", "erf"))
 _sigmoid, _softplus, _pow = map(made_by, ("sigmoid", "softplus", "pow"))
 _floor_divide, _maximum = map(made_by, ("floor_divide", "maximum"))
-_eq, _lt, _gt, _ge, _and = map(made_by, ("eq", "lt", "gt", "ge", "logical_and"))
+_eq, _lt, _le, _gt, _ge = map(made_by, ("eq", "lt", "le", "gt", "ge"))
+_and = made_by("logical_and")
 
 
 def _plus(x: Node, value: float) -> Node:
@@ -78,32 +79,34 @@ def _mish_slope(x: Node, y: Node) -> Node:
     return _add(t, _mul(_mul(x, _one_less_square(t)), _sigmoid(x)))
 
 
-def _nearer(g: Node, x: Node, other: Node, wins: Callable[..., Node]) -> Node:
-    """Return what x gets of g where the winner of two gets it, and a tie halves it."""
-    tied = kept_where(_eq(x, other), scaled(g, 0.5))
-    return select(wins(x, other), g, tied)
+def _nearer(g: Node, x: Node, other: Node, loses: Callable[..., Node]) -> Node:
+    """Return what x gets of g: nothing where it loses against the other, half in a tie.
+
+    Beside a NaN nobody loses: both get g.
+    """
+    return zero_where(loses(x, other), select(_eq(x, other), scaled(g, 0.5), g))
 
 
 def _least(use: Use) -> Node:
-    return _nearer(use.g, use.x, use.other, _lt)
-
-
-def _largest(use: Use) -> Node:
     return _nearer(use.g, use.x, use.other, _gt)
 
 
+def _largest(use: Use) -> Node:
+    return _nearer(use.g, use.x, use.other, _lt)
+
+
 def _clip_x(u: Use) -> Node:
-    inner = _nearer(u.g, _maximum(u.a, u.b), u.c, _lt)
-    return _nearer(inner, u.a, u.b, _gt)
+    inner = _nearer(u.g, _maximum(u.a, u.b), u.c, _gt)
+    return _nearer(inner, u.a, u.b, _lt)
 
 
 def _clip_low(u: Use) -> Node:
-    inner = _nearer(u.g, _maximum(u.a, u.b), u.c, _lt)
-    return _nearer(inner, u.b, u.a, _gt)
+    inner = _nearer(u.g, _maximum(u.a, u.b), u.c, _gt)
+    return _nearer(inner, u.b, u.a, _lt)
 
 
 def _clip_high(u: Use) -> Node:
-    return _nearer(u.g, u.c, _maximum(u.a, u.b), _lt)
+    return _nearer(u.g, u.c, _maximum(u.a, u.b), _gt)
 
 
 def _pow_base(u: Use) -> Node | None:
@@ -147,8 +150,11 @@ def _times_other(u: Use) -> Node:
     return _mul(u.g, conjugated(u.other))
 
 
-def _squares(u: Use) -> Node:
-    return _add(_square(u.a), _square(u.b))
+def _turned(u: Use, part: Node) -> Node:
+    """Return g * part / (a^2 + b^2); 0 at the origin, which has no angle."""
+    squares = _add(_square(u.a), _square(u.b))
+    origin = _eq(squares, number_like(squares, 0))
+    return zero_where(origin, _div(_mul(u.g, part), squares))
 
 
 _LINEAR: Final[dict[str, Rule]] = {
@@ -168,8 +174,9 @@ _LINEAR: Final[dict[str, Rule]] = {
         masks=True,
     ),
     # The result tells the sign as the operand does, and is kept anyhow where a product reads it.
+    # A NaN passes the gradient on: what made it gets one.
     "relu": of(
-        lambda u: kept_where(_gt(u.y, number_like(u.y, 0)), u.g), is_linear=True, masks=True
+        lambda u: zero_where(_le(u.y, number_like(u.y, 0)), u.g), is_linear=True, masks=True
     ),
     "minimum": of(_least, _least, is_linear=True, masks=True),
     "maximum": of(_largest, _largest, is_linear=True, masks=True),
@@ -226,8 +233,8 @@ _PRODUCTS: Final[dict[str, Rule]] = {
     "remainder": of(lambda u: u.g, lambda u: _neg(_mul(u.g, _floor_divide(u.a, u.b)))),
     "pow": of(_pow_base, _pow_exponent),
     "atan2": of(
-        lambda u: _div(_mul(u.g, u.b), _squares(u)),
-        lambda u: _neg(_div(_mul(u.g, u.a), _squares(u))),
+        lambda u: _turned(u, u.b),
+        lambda u: _neg(_turned(u, u.a)),
     ),
 }
 

@@ -37,7 +37,7 @@ __all__ = ["REDUCTION_RULES", "kept"]
 
 _mul, _sub, _div = map(made_by, ("mul", "sub", "div"))
 _exp, _abs, _sign, _pow = map(made_by, ("exp", "abs", "sign", "pow"))
-_eq, _or = map(made_by, ("eq", "logical_or"))
+_eq, _or, _isnan = map(made_by, ("eq", "logical_or", "isnan"))
 
 
 def kept(use: Use, x: Node) -> Node:
@@ -60,13 +60,14 @@ def _mean(u: Use) -> Node:
     return broadcasted(kept(u, share), u.x.dims)
 
 
-def _shared(u: Use, chosen: Node, g: Node) -> Node:
-    """Return g shared equally by the chosen elements."""
+def _shared(u: Use, x: Node, g: Node) -> Node:
+    """Return g shared equally by the elements of x that are y; by the NaN where y is one."""
+    chosen = _or(_eq(x, kept(u, u.y)), _isnan(x))
     return kept_where(chosen, _div(g, reduced("sum", chosen, u.params.axes)))
 
 
 def _extreme(u: Use) -> Node:
-    return _shared(u, _eq(u.x, kept(u, u.y)), kept(u, u.g))
+    return _shared(u, u.x, kept(u, u.g))
 
 
 def _centred(u: Use) -> Node:
@@ -95,7 +96,7 @@ def _norm(u: Use) -> Node | None:
         return None
     g, y, x = kept(u, u.g), kept(u, u.y), u.x
     if math.isinf(order):
-        return _shared(u, _eq(_abs(x), y), _mul(g, _sign(x)))
+        return _shared(u, _abs(x), _mul(g, _sign(x)))
     if order == 1:
         return _mul(g, _sign(x))
     zero = _eq(y, number_like(y, 0))

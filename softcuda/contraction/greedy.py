@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from softcuda.contraction.network import Network
+from softcuda.errors import ArgumentError
 
 __all__ = ["greedy_positions", "letter", "optimal_positions", "random_greedy_positions"]
 
@@ -18,10 +19,13 @@ Positions = Sequence[Sequence[int]]
 # One seed, so that equal networks have equal paths.
 _SEED = 0
 
+# The class of a Rust panic in Python; no module holds it.
+_PANIC = "PanicException"
+
 
 def greedy_positions(network: Network) -> Positions:
     """Return the path that takes the pair which shrinks the network most, again and again."""
-    return _positions(_library().optimize_greedy(*_as_text(network)))
+    return _positions(_searched("optimize_greedy", network))
 
 
 def random_greedy_positions(network: Network, tries: int) -> tuple[Positions, float]:
@@ -34,14 +38,31 @@ def random_greedy_positions(network: Network, tries: int) -> tuple[Positions, fl
     Returns:
         The path, and log10 of its products.
     """
-    search = _library().optimize_random_greedy_track_flops
-    path, log_products = search(*_as_text(network), ntrials=tries, seed=_SEED)
+    options = {"ntrials": tries, "seed": _SEED}
+    path, log_products = _searched("optimize_random_greedy_track_flops", network, **options)
     return _positions(path), log_products
 
 
 def optimal_positions(network: Network) -> Positions:
     """Return the path with the fewest operations among those without avoidable outer products."""
-    return _positions(_library().optimize_optimal(*_as_text(network), minimize="flops"))
+    return _positions(_searched("optimize_optimal", network, minimize="flops"))
+
+
+def _searched(search: str, network: Network, **options: Any) -> Any:
+    """Return what a function of cotengrust finds for a network.
+
+    Raises:
+        ArgumentError: the search stopped by a panic, which is no Exception to Python.
+    """
+    try:
+        return getattr(_library(), search)(*_as_text(network), **options)
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        raise ArgumentError(
+            f"cotengrust.{search} failed on {len(network.terms)} operands: {error}; allowed are "
+            "other optimisers; give optimize='left-to-right', or a path"
+        ) from error
 
 
 def _positions(path: Iterable[Iterable[int]]) -> Positions:

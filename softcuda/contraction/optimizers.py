@@ -77,9 +77,9 @@ def candidates(
         return (_explicit(network, optimize, "the given path"),)
     if len(network.terms) == 1:
         return (Candidate((), "nothing to order"),)
-    network = network.without_private_labels()  # they are summed before any pair is formed
     if isinstance(optimize, str):
-        return OPTIMIZERS[optimize](network, largest)
+        # A label that one operand alone has is summed before any pair is formed.
+        return OPTIMIZERS[optimize](network.without_private_labels(), largest)
     return (_foreign(network, names, optimize, largest),)
 
 
@@ -89,7 +89,7 @@ def _explicit(network: Network, path: ExplicitPath, found_by: str) -> Candidate:
 
 
 def _best_tree(network: Network) -> Tree:
-    return _auto(network, None)[0].tree
+    return _auto(network.without_private_labels(), None)[0].tree
 
 
 def _foreign(

@@ -115,6 +115,7 @@ def mse_loss(prediction: TensorLike, target: TensorLike, reduction: str = "mean"
 
     Raises:
         ShapeError: the shapes differ; they are not broadcast.
+        DTypeError: something is complex.
         ArgumentError: an unknown reduction.
     """
     return _reduced("mse_loss", _errors("mse_loss", prediction, target).square(), reduction)
@@ -138,6 +139,7 @@ def huber_loss(
 
     Raises:
         ShapeError: the shapes differ; they are not broadcast.
+        DTypeError: something is complex.
         ArgumentError: an unknown reduction, or a delta that is not above 0.
         ArgumentTypeError: delta is no number.
 
@@ -176,12 +178,12 @@ def cross_entropy(
     Raises:
         AxisError: logits have no such axis.
         ShapeError: the target has another shape.
-        DTypeError: the target is bool.
+        DTypeError: the target is bool, or something is complex.
         ArgumentError: an unknown reduction.
         IndexOutOfRange: at run, a label outside 0 to classes - 1.
     """
     scores = _floating("cross_entropy", logits)
-    truth = as_tensor("cross_entropy", target)
+    truth = _real("cross_entropy", target)
     place = normalize_axis("cross_entropy", axis, scores.ndim)
     rest: Dims = (*scores.dims[:place], *scores.dims[place + 1 :])
     allowed = rest if truth.dtype.is_integer else scores.dims
@@ -216,8 +218,18 @@ def _errors(what: str, prediction: TensorLike, target: TensorLike) -> Tensor:
 
 
 def _floating(what: str, value: TensorLike) -> Tensor:
-    node = as_tensor(what, value)
+    node = _real(what, value)
     return node if node.dtype.is_float else node.cast(f32)
+
+
+def _real(what: str, value: TensorLike) -> Tensor:
+    node = as_tensor(what, value)
+    if node.dtype.is_complex:
+        raise DTypeError(
+            f"{what}: an operand of shape {list(node.dims)} is {node.dtype}; allowed are real "
+            "numbers; use its abs, or its real and its imag"
+        )
+    return node
 
 
 def _reduced(what: str, loss: Tensor, reduction: str) -> Tensor:

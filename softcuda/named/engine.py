@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from softcuda.backends import backends, registry_changes
@@ -11,6 +12,7 @@ from softcuda.compiler.program import Program
 from softcuda.compiler.select import Selector
 from softcuda.compiler.settings import Settings
 from softcuda.compiler.table import decision_table, format_bytes
+from softcuda.dtype import DType
 from softcuda.errors import NoDeviceError
 from softcuda.executor.runtime import Runtime
 from softcuda.graph.lines import Graph, LeafLayout, Line
@@ -18,12 +20,13 @@ from softcuda.graph.node import named_device
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Dims, Transfer
 from softcuda.graph.trace import Traced
+from softcuda.named.descriptors import TensorDescriptor
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
 from softcuda.named.recipe import PathOptions, Recipe, Scalar, recipe_of
 from softcuda.running import Config, settings_of
 
-__all__ = ["Engine", "engine_of", "forget_plans", "varied"]
+__all__ = ["Engine", "engine_of", "forget_plans", "retyped", "varied"]
 
 _INPUT: Final = OPS["input"]
 _TRANSFER: Final = OPS["transfer"]
@@ -122,6 +125,20 @@ def varied(engine: Engine, scalars: tuple[Scalar, ...]) -> Runtime:
     recipe = recipe_of(engine.operation, scalars, options)
     place = engine.device
     return _runtime_of(_graph(engine.operation, recipe, place), place, engine.settings)
+
+
+def retyped(engine: Engine, dtype: DType) -> Runtime:
+    """Return a runtime of an expression whose result is of another dtype, rounded once.
+
+    Args:
+        engine: of an operation without scalars, on the host.
+        dtype: of the result.
+    """
+    operation, place = engine.operation, engine.device
+    out = TensorDescriptor.contiguous(operation.out.extents, dtype)
+    operation = replace(operation, out=out)
+    recipe = recipe_of(operation, (), PathOptions(engine.recipe.path))
+    return _runtime_of(_graph(operation, recipe, place), place, engine.settings)
 
 
 def _runtime_of(graph: Graph, place: str, settings: Settings) -> Runtime:

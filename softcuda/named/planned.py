@@ -9,13 +9,17 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from softcuda.backends.host.conversion import convert
 from softcuda.compiler.program import Program
 from softcuda.compiler.settings import Settings
 from softcuda.contraction.path import ContractionPath
+from softcuda.dtype import DType
+from softcuda.errors import ArgumentError
 from softcuda.executor.on_demand import upload, write_array
 from softcuda.executor.runtime import Runtime
+from softcuda.executor.variables import VARIABLE_LOCKS
+from softcuda.graph.flow import RECORDING, Flow
 from softcuda.graph.node import Node
+from softcuda.graph.op import OPS
 from softcuda.named.checks import (
     check_apart,
     check_fits,
@@ -24,7 +28,7 @@ from softcuda.named.checks import (
     scalar_array,
     wanted_of,
 )
-from softcuda.named.engine import Engine
+from softcuda.named.engine import Engine, retyped
 from softcuda.named.operation import OperationDescriptor, check_layout
 from softcuda.named.recipe import Recipe
 from softcuda.named.targets import own_layout, target_of
@@ -40,6 +44,12 @@ _KEPT_SCALARS: Final = 16  # sets of scalars that a plan on a device keeps there
 _NOTHING: Final = ()  # no scalars, where none were given
 _layout_of: Final = attrgetter("shape", "strides", "dtype")
 _NAMES: Final = ("alpha", "beta", "gamma")
+_VARIABLE: Final = OPS["variable"]
+_FREE: Final = Flow.FREE
+_TRACED: Final = Flow.TRACED
+
+# Arrays of inputs, those among them that variables hold, what the result knows of gradients.
+_Operands = tuple[list[Any], list[Any], Flow]
 
 P = TypeVar("P", bound="Planned")
 
@@ -53,9 +63,11 @@ class Planned:
         "_dims",
         "_dtype",
         "_engine",
+        "_flow",
         "_kept",
         "_kind",
         "_layouts",
+        "_others",
         "_ready",
         "_scalar_dtypes",
         "_variants",
@@ -79,7 +91,9 @@ class Planned:
         # An array is bound or copied for one run; a scalar stays on a device while it is equal.
         self._ready = ready(engine.runtime, self._count + len(places) * on_host)
         self._variants = Variants(engine) if varies(engine) else None
+        self._others: dict[DType, Ready] = {}
         self._dims, self._dtype = operation.out.extents, operation.out.dtype
+        self._flow = Flow.LOST if self._dtype.is_inexact else Flow.FREE
 
     @property
     def operation(self) -> OperationDescriptor:
@@ -115,21 +129,28 @@ class Planned:
         operation, recipe, device, program, _, settings = self._engine
         return _restored, (type(self), operation, recipe, device, program, settings)
 
-    def _checked(self, inputs: Any, scalars: Any) -> list[Any]:
+    def _checked(self, inputs: Any, scalars: Any) -> _Operands:
         """Return the arrays of the inputs, after every check of them, and of how many scalars."""
         if inputs.__class__ is not list or len(inputs) != self._count:
             checked_list("input", inputs, self._count)
         if scalars is not _NOTHING or self._scalar_dtypes:
             checked_list("scalar", scalars, len(self._scalar_dtypes))
         arrays = []
+        variables = []
+        flow = _FREE
         kind = self._kind
         for at, layout in enumerate(self._layouts):
-            value = inputs[at]
-            data = value.data if value.__class__ is Tensor else value
+            data = value = inputs[at]
+            if value.__class__ is Tensor:
+                data, flow = value.data, self._flow
+                if value.op is _VARIABLE:
+                    variables.append(data)
+                if value.flow is _TRACED:
+                    _check_history(at)
             if data.__class__ is not kind or _layout_of(data) != layout:
                 data = checked_array(value, self._wanted[at])
             arrays.append(data)
-        return arrays
+        return arrays, variables, flow
 
     def _with_scalars(self, arrays: list[Any], scalars: Any) -> tuple[Ready, list[Any]]:
         """Return the program for these scalars, and all arrays that it takes."""
@@ -155,13 +176,18 @@ class Planned:
 
     def executed(self, inputs: Any, scalars: Any) -> Tensor:
         """Run, and return the result as an evaluated tensor."""
-        arrays = self._checked(inputs, scalars)
+        arrays, variables, flow = self._checked(inputs, scalars)
         program = self._ready
         if self._scalar_dtypes:
             program, arrays = self._with_scalars(arrays, scalars)
-        data = program.runtime.run(arrays, (), program.passing)[0]
+        if variables:
+            with VARIABLE_LOCKS.held(variables):
+                data = program.runtime.run(arrays, (), program.passing)[0]
+        else:
+            data = program.runtime.run(arrays, (), program.passing)[0]
         made = Node(program.op, (), self._dims, self._dtype, (), data)
         made.backend_id = program.backend_id
+        made.flow = flow
         made.__class__ = Tensor  # as in Tensor.apply
         return made  # type: ignore[return-value]
 
@@ -174,7 +200,7 @@ class Planned:
             scalars: as in `execute`.
             is_free: whether `out` may have any layout and dtype.
         """
-        operands = self._checked(inputs, scalars)
+        operands, variables, _ = self._checked(inputs, scalars)
         program, arrays = self._with_scalars(operands, scalars)
         operation = self._engine.operation
         target = target_of(out)
@@ -184,12 +210,33 @@ class Planned:
         check_fits(target, wanted_of("the output", described, self.device))
         check_layout("Plan", described.extents, described.strides)
         check_apart(target, operands, self._count - 1 if operation.has_addend else None)
-        data = program.runtime.run(arrays, (), program.passing)[0]
-        if isinstance(target, np.ndarray):
-            with np.errstate(all="ignore"):
-                convert(data, target)
-        else:
-            write_array(target, data)
+        if described.dtype is not operation.out.dtype:
+            program = self._retyped(described.dtype)
+        if isinstance(out, Tensor):
+            variables.append(target)
+        with VARIABLE_LOCKS.held(variables):
+            data = program.runtime.run(arrays, (), program.passing)[0]
+            if isinstance(target, np.ndarray):
+                np.copyto(target, data)
+            else:
+                write_array(target, data)
+
+    def _retyped(self, dtype: DType) -> Ready:
+        """Return the program whose result is of another dtype; compiled when it is first needed."""
+        found = self._others.get(dtype)
+        if found is None:
+            found = self._others[dtype] = ready(retyped(self._engine, dtype), self._count)
+        return found
+
+
+def _check_history(number: int) -> None:
+    """Refuse an input that gradients are wanted of, outside `no_grad`."""
+    if RECORDING.get():
+        raise ArgumentError(
+            f"Plan: input {number} has requires_grad=True or depends on a tensor that has, and a "
+            "plan keeps no history; allowed are inputs without; use einsum, contract or another "
+            "function for gradients, or input.detach() or no_grad() where none are wanted"
+        )
 
 
 def of_engine(cls: type[P], engine: Engine) -> P:

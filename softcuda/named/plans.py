@@ -74,7 +74,8 @@ class Plan(Planned):
             [extents of the output's descriptor], of its dtype, dense.
 
         Raises:
-            ArgumentError: another number of inputs or scalars, other strides, another device.
+            ArgumentError: another number of inputs or scalars, other strides, another device, an
+                input with gradient history outside `no_grad`, which a plan would lose.
             ShapeError, DTypeError: an input that does not fit its descriptor.
             ArgumentTypeError: inputs or scalars that are no list, or a scalar that is no number.
         """
@@ -178,7 +179,8 @@ class EinsumPlan(Planned):
             [extents of the output's labels], dense.
 
         Raises:
-            ArgumentError: another number of inputs, other strides, another device.
+            ArgumentError: another number of inputs, other strides, another device, an input with
+                gradient history outside `no_grad`, which a plan would lose.
             ShapeError, DTypeError: an input that does not fit its descriptor.
             ArgumentTypeError: inputs that are no list.
         """
@@ -189,8 +191,9 @@ class EinsumPlan(Planned):
 
         Args:
             inputs: as in `execute`.
-            out: a writable array of any strides and any float dtype, a variable, or an array of
-                another library in CUDA memory.
+            out: a writable array of any strides, and of any dtype whose kind (bool, integer,
+                float, complex) is that of the result or above, to which the result is rounded
+                once; a variable, or an array of another library in CUDA memory.
 
         Raises:
             ArgumentError: as `execute`; an output that overlaps itself or an input.

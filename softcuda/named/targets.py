@@ -74,9 +74,10 @@ def own_layout(target: Any, described: TensorDescriptor) -> TensorDescriptor:
     if isinstance(target, np.ndarray):
         dtype = _own_dtype(target)
         if dtype.kind < described.dtype.kind:
+            allowed = [x.name for x in DTYPES.values() if x.kind >= described.dtype.kind]
             raise DTypeError(
                 f"Plan: the output has dtype {dtype} and the result is {described.dtype}; allowed "
-                f"are {', '.join(x.name for x in DTYPES.values() if x.kind >= described.dtype.kind)}"
+                f"are {', '.join(allowed)}"
             )
     strides = tuple(stride // target.itemsize for stride in target.strides)
     return TensorDescriptor(target.shape, strides, dtype)

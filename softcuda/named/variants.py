@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 Kinds = tuple[Scalar, ...]
 
 _FACTORS: Final = {1: Scalar.ONE}
-_BETAS: Final = {0: Scalar.ZERO, 1: Scalar.ONE}
+_ZERO: Final = {0: Scalar.ZERO}
 
 
 class Ready(NamedTuple):
@@ -55,21 +55,26 @@ class Variants:
 
     A scalar of 1 multiplies nothing, and where beta is 0 nothing is added. Each gives the bits of
     the plan's own program, which takes any scalars: x * 1 is x, and C is not read where beta is 0.
+    Complex numbers are multiplied by 1 too: a product of an infinite part by 0 is NaN.
     """
 
-    __slots__ = ("_engine", "_known")
+    __slots__ = ("_betas", "_engine", "_factors", "_known")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: dict[Kinds, Ready] = {}
+        operation = engine.operation
+        is_complex = operation.common_dtype.is_complex
+        self._factors = {} if is_complex else _FACTORS
+        self._betas = self._factors | _ZERO if operation.has_addend else self._factors
 
     def chosen(self, operands: list[Any], scalars: Sequence[Array]) -> tuple[Ready, list[Any]]:
         """Return the program for these scalars, and the arrays that it takes."""
-        second = _BETAS if self._engine.operation.has_addend else _FACTORS
+        factors, betas = self._factors, self._betas
         kinds = []
         arrays = [*operands]
         for at, scalar in enumerate(scalars):
-            kind = (second if at else _FACTORS).get(scalar.item(), Scalar.NUMBER)
+            kind = (betas if at else factors).get(scalar.item(), Scalar.NUMBER)
             kinds.append(kind)
             if kind is Scalar.NUMBER:
                 arrays.append(scalar)

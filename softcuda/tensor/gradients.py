@@ -82,7 +82,7 @@ def seed_of(what: str, output: Node, seed: Any) -> Node:
         [shape of the output], of its dtype.
 
     Raises:
-        DTypeError: the output is of integers or bools.
+        DTypeError: the output is of integers or bools, or is real and the seed complex.
         ShapeError: the shape of the seed does not broadcast to that of the output.
         ArgumentError: the seed cannot be a tensor.
     """
@@ -110,6 +110,11 @@ def seed_of(what: str, output: Node, seed: Any) -> Node:
         raise ShapeError(
             f"{what}: a seed has shape {list(node.dims)} and its output {list(dims)}; allowed are "
             "shapes that broadcast to the output's"
+        )
+    if node.dtype.is_complex and not dtype.is_complex:
+        raise DTypeError(
+            f"{what}: a seed is {node.dtype} and its output of shape {list(dims)} is {dtype}; "
+            "allowed are real seeds of real outputs; use its real"
         )
     if node.op is _VARIABLE:  # which may change before the gradient is looked at
         node = output.apply(_COPY, (node,))

@@ -13,8 +13,8 @@ import numpy as np
 
 from softcuda.dtype import DType
 from softcuda.executor.on_demand import duplicate
-from softcuda.graph.flow import Flow
 from softcuda.executor.variables import VARIABLE_LOCKS
+from softcuda.graph.flow import Flow
 from softcuda.graph.node import Node, amend, ancestors, on_host
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, Params

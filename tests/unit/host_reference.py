@@ -85,7 +85,7 @@ FLOATS: dict[str, Callable[..., Any]] = {
     "silu": _vector(lambda x: x * _sigmoid(x)),
     "mish": _vector(lambda x: x * math.tanh(_softplus(x))),
     "softplus": _vector(_softplus),
-    "softsign": lambda x: x / (1 + np.abs(x)),
+    "softsign": lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))),
     "erf": _vector(math.erf),
     "reciprocal": lambda x: 1 / x,
     "isnan": np.isnan,

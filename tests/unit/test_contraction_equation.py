@@ -61,8 +61,8 @@ def test_a_bound_ellipsis_is_printed_as_one() -> None:
     [
         ("ij,jk", (2,), "2 inputs expected, 1 given", (3, 5)),
         ("ij,jk", (), "2 inputs expected, 0 given", (0, 2)),
-        ("ij->i", (2, 2, 1), "1 inputs expected, 3 given", (0, 2)),
-        ("", (), "1 inputs expected, 0 given", (0, 1)),
+        ("ij->i", (2, 2, 1), "1 input expected, 3 given", (0, 2)),
+        ("", (), "1 input expected, 0 given", (0, 1)),
         (
             "a,ijk->i",
             (1, 2),

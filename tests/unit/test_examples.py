@@ -85,7 +85,7 @@ def test_own_backend(tmp_path: Path) -> None:
 
 def test_xor(tmp_path: Path) -> None:
     printed = run("xor.py", tmp_path)
-    assert "update" in printed
+    assert "in place" in printed
     answers = re.findall(r"^(\d) xor (\d) = (\S+)$", printed, re.MULTILINE)
     assert len(answers) == 4
     assert all(round(float(y)) == int(a) ^ int(b) for a, b, y in answers)

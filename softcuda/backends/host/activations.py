@@ -16,6 +16,14 @@ Array = np.ndarray[Any, Any]
 _EXP_LIMIT: Final[dict[int, float]] = {4: 88.0, 8: 709.0}
 
 
+# The least x that is multiplied by what has long become 0: exp(x / 2)^2, or the normal
+# distribution function. -inf times 0 would be NaN.
+_NOTHING_BELOW: Final = -4096.0
+
+# From here on x / (1 + |x|) is 1 or -1 to the last bit; it keeps inf from inf / inf.
+_ONE_BEYOND: Final = 1e30
+
+
 def _small(x: Array) -> bool:
     """Return whether an element (or a NaN) lies where exp(-x) may overflow."""
     return x.size > 0 and not x.min() >= -_EXP_LIMIT[x.dtype.itemsize]
@@ -32,8 +40,9 @@ def _tail(x: Array) -> _Tail | None:
     """Return the tail of x, taken before x is written; None where it has none."""
     if not _small(x):
         return None
-    root = np.exp(np.multiply(x, 0.5))
-    return _Tail(np.less(x, -_EXP_LIMIT[x.dtype.itemsize]), root * x * root)
+    low = np.maximum(x, _NOTHING_BELOW)
+    root = np.exp(np.multiply(low, 0.5))
+    return _Tail(np.less(x, -_EXP_LIMIT[x.dtype.itemsize]), root * low * root)
 
 
 def _sigmoid(x: Array, out: Array) -> None:
@@ -74,9 +83,8 @@ def _mish(x: Array, out: Array) -> None:
 
 
 def _softsign(x: Array, out: Array) -> None:
-    scale = np.absolute(x, np.empty(x.shape, x.dtype))
-    np.add(scale, 1, scale)
-    np.divide(x, scale, out)
+    near = np.clip(x, -_ONE_BEYOND, _ONE_BEYOND, out=np.empty(x.shape, x.dtype))
+    np.divide(near, np.add(np.absolute(near), 1), out)
 
 
 def _softplus(x: Array, out: Array) -> None:
@@ -99,7 +107,7 @@ def _gelu(x: Array, out: Array) -> None:
     # x * Phi(x), Phi the normal distribution function.
     from scipy.special import ndtr  # noqa: PLC0415 - scipy is loaded when first needed
 
-    np.multiply(x, ndtr(x), out)
+    np.multiply(np.maximum(x, _NOTHING_BELOW), ndtr(x), out)
 
 
 ACTIVATIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
