@@ -100,7 +100,8 @@ def value_and_grad(
             called, such an argument is no structure of tensors, or the value none.
         ArgumentError: when it is called, without an argument of such a position.
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    several = isinstance(argnums, (list, tuple))
+    numbers: Sequence[Any] = argnums if isinstance(argnums, (list, tuple)) else (argnums,)
     if not callable(function) or not all(isinstance(number, int) for number in numbers):
         raise ArgumentTypeError(
             f"value_and_grad: function is {function!r} and argnums {argnums!r}; allowed are a "
@@ -119,7 +120,7 @@ def value_and_grad(
         value = function(*arguments, **options)
         roots, begins = _seeded("value_and_grad: the function returned", value, None)
         found = _found(roots, begins, tuple(arguments[number] for number in numbers))
-        return value, found[0] if isinstance(argnums, int) else found
+        return value, found if several else found[0]
 
     return valued
 

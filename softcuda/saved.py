@@ -13,6 +13,7 @@ from softcuda.graph.trace import Traced
 from softcuda.running import Config, compile_traced, settings_of
 from softcuda.target import Target
 from softcuda.tensor import Tensor
+from softcuda.whole_files import path_text
 
 __all__ = ["load"]
 
@@ -42,13 +43,12 @@ def load(
         SavedFileError: the file cannot be read, was cut off or changed, holds something that
             cannot be, has a format of another version, or was frozen for another machine; says
             what differs, fact by fact.
-        ArgumentError: `config` is given without `recompile=True`.
+        ArgumentError: `config` is given without `recompile=True`, or the path holds a null
+            character.
+        ArgumentTypeError: the path is none, or `recompile` neither True nor False.
         ConfigError, BackendError, NoDeviceError: as `compile`, with `recompile=True`.
     """
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise ArgumentTypeError(
-            f"load: the path is {path!r} of type {type(path).__name__}; allowed are text and paths"
-        )
+    named = path_text("load", path)
     if not isinstance(recompile, bool):
         raise ArgumentTypeError(f"load: recompile is {recompile!r}; allowed are True and False")
     if config is not None and not recompile:
@@ -56,7 +56,6 @@ def load(
             f"load: config is {config!r}, and a frozen executable obeys no profile any more; "
             "allowed is config= with recompile=True"
         )
-    named = os.fsdecode(path)
     if not recompile:
         return read_executable(named, Tensor)
     defined = read_definition(named, Tensor)

@@ -7,17 +7,16 @@ for is therefore made again where it reads variables; simplify shares it with wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
-from softcuda.graph.node import Node, ancestors, become
+from softcuda.autograd.history import History
+from softcuda.graph.flow import Flow
+from softcuda.graph.node import Node, become
 from softcuda.graph.op import OPS, Kind
 
 __all__ = ["made_again"]
-
-_INPUT: Final = OPS["input"]
-_VARIABLE: Final = OPS["variable"]
 
 
 class _Reads(IntEnum):
@@ -28,52 +27,45 @@ class _Reads(IntEnum):
     INPUTS = 2
 
 
-def made_again(
-    order: Sequence[Node], inputs: Mapping[int, tuple[Node, ...]], reached: set[int]
-) -> dict[int, Node]:
+_LEAVES: Final = {OPS["variable"]: _Reads.VARIABLES, OPS["input"]: _Reads.INPUTS}
+
+
+def made_again(outputs: Sequence[Node], wanted: set[int]) -> dict[int, Node]:
     """Return what rules read instead of a node, by the identity of the node.
 
     What does not depend on what the gradient is asked for is a constant, and so stays as it is; a
     node of which a gradient is asked is a point, with the value that it has.
 
     Args:
-        order: nodes, inputs first.
-        inputs: those of each through which gradients can flow, by identity.
-        reached: identities of the nodes asked for and of all that depend on them.
+        outputs: whose gradient is asked for.
+        wanted: identities of the nodes it is asked of.
     """
-    reads = _constants(order, inputs)
+    history = History(outputs, is_whole=True)
+    reads: dict[int, _Reads] = {}
+    reached: set[int] = set()
     fresh: dict[int, Node] = {}
-    for node in order:
-        key, sources = id(node), inputs[id(node)]
-        if not sources:
-            continue
+    for node in history.order:
+        key, sources = id(node), history.inputs[id(node)]
+        if node.op.kind is Kind.RANDOM:  # drawn once
+            sources = ()
         is_between = any(id(source) in reached for source in sources)
-        if node.data is not None and not is_between:
-            reads[key] = _Reads.VALUES
+        if is_between or key in wanted:
+            reached.add(key)
+        if not sources or (node.data is not None and not is_between):
+            reads[key] = _LEAVES.get(node.op, _Reads.VALUES)
             continue
         found = reads[key] = max(reads[id(source)] for source in sources)
         if is_between and (
             found is _Reads.VARIABLES or any(id(source) in fresh for source in sources)
         ):
             again = tuple(fresh.get(id(source), source) for source in sources)
-            made = Node(node.op, again, node.dims, node.dtype, node.params)
-            fresh[key] = become(type(node), made)
+            fresh[key] = _made(node, again)
     return fresh
 
 
-def _constants(
-    order: Sequence[Node], inputs: Mapping[int, tuple[Node, ...]]
-) -> dict[int, _Reads]:
-    """Return what the nodes depend on through which no gradient flows."""
-    reads: dict[int, _Reads] = {}
-    for node in ancestors([node for node in order if not inputs[id(node)]]):
-        sources = node.inputs  # before data: settle() sets data, then drops the inputs
-        if node.op is _VARIABLE:
-            reads[id(node)] = _Reads.VARIABLES
-        elif node.op is _INPUT:
-            reads[id(node)] = _Reads.INPUTS
-        elif node.data is not None or not sources or node.op.kind is Kind.RANDOM:
-            reads[id(node)] = _Reads.VALUES  # a random node is drawn once
-        else:
-            reads[id(node)] = max(reads[id(source)] for source in sources)
-    return reads
+def _made(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Return a node of the same op and params over other inputs."""
+    made = Node(node.op, inputs, node.dims, node.dtype, node.params)
+    if node.flow is Flow.STOPPED:
+        made.flow = Flow.STOPPED
+    return become(type(node), made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cmath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from softcuda.autograd.expressions import (
@@ -14,6 +14,7 @@ from softcuda.autograd.expressions import (
     zero_where,
     zeros,
 )
+from softcuda.autograd.history import History
 from softcuda.autograd.points import made_again
 from softcuda.autograd.reductions import kept
 from softcuda.autograd.rule import Use
@@ -34,40 +35,9 @@ _MIXING: Final = (Kind.CONTRACTION, Kind.COMPOSITE)  # a gradient of these has n
 _add, _eq = map(made_by, ("add", "eq"))
 
 
-class _History:
-    """The nodes that gradients can flow through, inputs first, and the inputs of each.
-
-    Inputs are read once: another thread may evaluate a node meanwhile, which then drops them.
-    """
-
-    def __init__(self, outputs: Iterable[Node]) -> None:
-        self.order: list[Node] = []
-        self.inputs: dict[int, tuple[Node, ...]] = {}
-        stack: list[tuple[Node, Iterator[Node]]] = []
-        for output in outputs:
-            if id(output) not in self.inputs:
-                stack.append((output, self._entered(output)))
-            while stack:
-                node, pending = stack[-1]
-                for source in pending:
-                    if id(source) not in self.inputs:
-                        stack.append((source, self._entered(source)))
-                        break
-                else:
-                    stack.pop()
-                    self.order.append(node)
-
-    def _entered(self, node: Node) -> Iterator[Node]:
-        inputs = node.inputs  # before flow: settle() sets flow first, then drops the inputs
-        if node.flow is Flow.STOPPED or not node.dtype.is_inexact:
-            inputs = ()
-        self.inputs[id(node)] = inputs
-        return iter(inputs)
-
-
 def traced_leaves(outputs: Sequence[N]) -> list[N]:
     """Return the marked leaves that the outputs depend on, each once."""
-    history = _History(outputs)
+    history = History(outputs)
     return [
         node  # type: ignore[misc]
         for node in history.order
@@ -95,7 +65,7 @@ def gradients(outputs: Sequence[N], wrt: Sequence[Node], seeds: Sequence[N]) -> 
         ArgumentError: an output depends on a node that dropped its inputs when it was evaluated,
             so that paths to a node of `wrt` may be missing.
     """
-    history = _History(outputs)
+    history = History(outputs)
     wanted = {id(node) for node in wrt}
     _check_nothing_is_lost(history, wrt, wanted)
     reached: set[int] = set()
@@ -103,7 +73,7 @@ def gradients(outputs: Sequence[N], wrt: Sequence[Node], seeds: Sequence[N]) -> 
         inputs = history.inputs[id(node)]
         if id(node) in wanted or any(id(source) in reached for source in inputs):
             reached.add(id(node))
-    pass_ = _Pass(history, reached)
+    pass_ = _Pass(history, reached, made_again(outputs, wanted))
     for output, seed in zip(outputs, seeds, strict=True):
         pass_.give(output, seed)
     found = pass_.run(wanted)
@@ -116,7 +86,7 @@ def gradients(outputs: Sequence[N], wrt: Sequence[Node], seeds: Sequence[N]) -> 
     return results
 
 
-def _check_nothing_is_lost(history: _History, wrt: Sequence[Node], wanted: set[int]) -> None:
+def _check_nothing_is_lost(history: History, wrt: Sequence[Node], wanted: set[int]) -> None:
     if all(node.flow is Flow.TRACED for node in wrt):
         return  # what depends on a marked node keeps its inputs
     for node in history.order:
@@ -132,10 +102,10 @@ def _check_nothing_is_lost(history: _History, wrt: Sequence[Node], wanted: set[i
 class _Pass:
     """Gradients on their way from the outputs to the leaves."""
 
-    def __init__(self, history: _History, reached: set[int]) -> None:
+    def __init__(self, history: History, reached: set[int], fresh: dict[int, Node]) -> None:
         self._history = history
         self._reached = reached
-        self._fresh = made_again(history.order, history.inputs, reached)
+        self._fresh = fresh
         self._given: dict[int, Node] = {}
         self._masked: set[int] = set()  # nodes whose gradient has zeros that must stay zeros
 

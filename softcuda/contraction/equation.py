@@ -95,8 +95,8 @@ def _depth(subscripts: Subscripts, number: int, rank: int) -> int:
             else (f"{rank}, or fewer and an ellipsis")
         )
         message = (
-            f"expression error: the labels of operand {number} do not match its rank: {labels} "
-            f"labels, rank {rank}; allowed are {allowed}"
+            f"expression error: the labels of operand {number} do not match its rank: "
+            f"{counted(labels, 'label')}, rank {rank}; allowed are {allowed}"
         )
         raise ExpressionError(marked(message, subscripts.text, subscripts.spans[number]))
     return depth

@@ -122,6 +122,7 @@ def raw_steps(network: Network, tree: Tree) -> tuple[RawStep, ...]:
     """
     values = Values(network)
     steps: list[RawStep] = []
+    operands = len(network.terms)
     # For each value of the tree: its number among the values of the steps, its first operand.
     number = list(range(len(network.terms)))
     first = list(number)
@@ -136,8 +137,9 @@ def raw_steps(network: Network, tree: Tree) -> tuple[RawStep, ...]:
         add(0)
     for pair in tree:
         a, b = sorted(pair, key=lambda value: first[value])
+        # Only operands have labels of their own: of a result, another value has every label.
         summed = [
-            number[v] if values.kept(number[v]) == values.labels[number[v]] else add(number[v])
+            add(v) if v < operands and values.kept(v) != values.labels[v] else number[v]
             for v in (a, b)
         ]
         number.append(add(*summed))

@@ -23,6 +23,7 @@ from softcuda.forks import renew_in_child
 from softcuda.graph.node import Node, amend, become
 from softcuda.graph.op import OPS
 from softcuda.sizes import counted
+from softcuda.whole_files import path_text
 
 __all__ = ["Executable"]
 
@@ -208,9 +209,11 @@ class Executable:
         Raises:
             SavedFileError: it cannot be written, or holds something that no file can: outputs
                 in another class than list, tuple and dict, a backend's own params.
+            ArgumentTypeError, ArgumentError: the path is none.
             CompileError, NvrtcNotFound, CacheMiss: a kernel is not there and cannot be compiled.
         """
-        write_saved(os.fsdecode(path), self.program, self.leaves, self._skeleton, self.definition)
+        named = path_text("save", path)
+        write_saved(named, self.program, self.leaves, self._skeleton, self.definition)
 
     def release(self) -> None:
         """Give back the output buffers that no tensor uses."""

@@ -193,7 +193,8 @@ class EinsumPlan(Planned):
             inputs: as in `execute`.
             out: a writable array of any strides, and of any dtype whose kind (bool, integer,
                 float, complex) is that of the result or above, to which the result is rounded
-                once; a variable, or an array of another library in CUDA memory.
+                once (integers wrap in the dtype of the operands first); a variable, or an array
+                of another library in CUDA memory.
 
         Raises:
             ArgumentError: as `execute`; an output that overlaps itself or an input.

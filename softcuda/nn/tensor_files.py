@@ -26,7 +26,7 @@ from softcuda.functions.operands import TensorLike, as_tensor
 from softcuda.graph.op import OPS
 from softcuda.graph.shapes import MAX_RANK
 from softcuda.tensor import Tensor
-from softcuda.whole_files import whole_file
+from softcuda.whole_files import path_text, whole_file
 
 __all__ = ["load_tensors", "save_tensors"]
 
@@ -52,13 +52,13 @@ def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, TensorLike]
 
     Raises:
         OSError: it cannot be written.
-        ArgumentTypeError: `tensors` is no mapping, or a name no text.
+        ArgumentTypeError: `tensors` is no mapping, a name no text, or the path no path.
         ArgumentError: a name is one that a file cannot hold.
         DTypeError, ShapeError, ArgumentTypeError: a value cannot be a tensor, or is complex.
         FeedError: a value depends on an input, which has none.
     """
     header: dict[str, Any] = {}
-    arrays = _values(tensors)
+    named, arrays = path_text("save_tensors", path), _values(tensors)
     at = 0
     for name, array in arrays.items():
         span = [at, at + array.nbytes]
@@ -70,7 +70,7 @@ def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, TensorLike]
         at = span[1]
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _LENGTH_BYTES)
-    with whole_file(path) as file:
+    with whole_file(named) as file:
         file.write(len(text).to_bytes(_LENGTH_BYTES, "little"))
         file.write(text)
         for array in arrays.values():
@@ -132,34 +132,36 @@ def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
     Raises:
         ArgumentError: the file is shorter or longer than it says, its header is none, or a dtype
             is none of softcuda's.
+        ArgumentTypeError: the path is no path.
         OSError: it cannot be read.
     """
-    content = Path(path).read_bytes()
+    named = path_text("load_tensors", path)
+    content = Path(named).read_bytes()
     length = int.from_bytes(content[:_LENGTH_BYTES], "little")
     start = _LENGTH_BYTES + length
     if len(content) < _LENGTH_BYTES or length > min(_HEADER_LIMIT, len(content)):
-        raise _foreign(path, f"{len(content)} bytes with a header of {length}")
+        raise _foreign(named, f"{len(content)} bytes with a header of {length}")
     try:
         header = json_value(content[_LENGTH_BYTES:start])
         _check_metadata(header.pop(_METADATA, {}))
         entries = {name: _Entry(given) for name, given in header.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _foreign(path, f"its header cannot be read ({error!r})") from None
+        raise _foreign(named, f"its header cannot be read ({error!r})") from None
     data = memoryview(content)[start:]
     end = 0
     for name, entry in sorted(entries.items(), key=lambda pair: (pair[1].begin, pair[1].end)):
         if entry.begin != end or entry.end - entry.begin != entry.nbytes:
             raise _foreign(
-                path,
+                named,
                 f"{name} has bytes {entry.begin} to {entry.end}, not {entry.nbytes} after {end}",
             )
         end = entry.end
     if end != len(data):
-        raise _foreign(path, f"{len(data)} bytes of data where its header tells of {end}")
+        raise _foreign(named, f"{len(data)} bytes of data where its header tells of {end}")
     try:
         return {name: entry.array(data) for name, entry in entries.items()}
     except (ValueError, OverflowError) as error:  # extents beside a zero that no array has
-        raise _foreign(path, f"a shape cannot be ({error})") from None
+        raise _foreign(named, f"a shape cannot be ({error})") from None
 
 
 def _check_metadata(found: Any) -> None:
@@ -189,8 +191,8 @@ class _Entry:
         return flat.astype(self.dtype.numpy)
 
 
-def _foreign(path: str | os.PathLike[str], what: str) -> ArgumentError:
+def _foreign(path: str, what: str) -> ArgumentError:
     return ArgumentError(
-        f"load: {os.fspath(path)} is no whole file of safetensors: {what}; it was cut off, "
+        f"load: {path} is no whole file of safetensors: {what}; it was cut off, "
         "changed, or written in another format"
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from softcuda.dtype import DType, compute_dtype
-from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from softcuda.functions import variable
 from softcuda.gradients import grad
 from softcuda.graph.op import OPS
@@ -68,7 +68,13 @@ class Optimizer:
 
         Raises:
             ArgumentError: the loss does not depend on a parameter, or clip is not above 0.
+            ArgumentTypeError: the loss is no tensor, the scale no LossScale, or clip no number.
         """
+        if not isinstance(loss, Tensor) or not isinstance(scale, (LossScale, type(None))):
+            raise ArgumentTypeError(
+                f"updates: the loss is of type {type(loss).__name__} and the scale of type "
+                f"{type(scale).__name__}; allowed are a tensor, and a LossScale or None"
+            )
         gradients = grad(loss if scale is None else scale.scaled(loss), self.parameters)
         for name, gradient in gradients.items():
             if gradient is None:
@@ -95,13 +101,11 @@ class Optimizer:
             variable -> its new value, of the parameters and the state.
 
         Raises:
+            ArgumentTypeError: the gradients are no mapping of names to tensors of floats.
             ArgumentError: the names are not those of the parameters.
+            ShapeError: a gradient has another shape than its parameter.
         """
-        if set(gradients) != set(self.parameters):
-            raise ArgumentError(
-                f"step: gradients of {', '.join(gradients)}; allowed are those of "
-                f"{', '.join(self.parameters)}"
-            )
+        self._check(gradients)
         new: dict[Tensor, Tensor] = dict(self._begun())
         for name, parameter in self.parameters.items():
             dtype = compute_dtype(parameter.dtype)
@@ -111,6 +115,31 @@ class Optimizer:
             new[parameter] = moved.astype(parameter.dtype)
             new |= changes
         return new
+
+    def _check(self, gradients: Any) -> None:
+        """Check that there is one gradient, of its shape, for every parameter."""
+        if not isinstance(gradients, Mapping):
+            raise ArgumentTypeError(
+                f"step: the gradients are of type {type(gradients).__name__}; allowed is a mapping "
+                "of the parameters' names to tensors"
+            )
+        if set(gradients) != set(self.parameters):
+            raise ArgumentError(
+                f"step: gradients of {', '.join(map(str, gradients))}; allowed are those of "
+                f"{', '.join(map(str, self.parameters))}"
+            )
+        for name, parameter in self.parameters.items():
+            found = gradients[name]
+            if not isinstance(found, Tensor) or not found.dtype.is_float:
+                kind = found.dtype if isinstance(found, Tensor) else type(found).__name__
+                raise ArgumentTypeError(
+                    f"step: the gradient of {name} is of {kind}; allowed are tensors of floats"
+                )
+            if found.dims != parameter.dims:
+                raise ShapeError(
+                    f"step: the gradient of {name} has shape {list(found.dims)} and the parameter "
+                    f"{list(parameter.dims)}; both must be equal"
+                )
 
     def _begun(self) -> dict[Tensor, Tensor]:
         """Return the updates of what all parameters share."""

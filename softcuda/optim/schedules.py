@@ -38,7 +38,7 @@ def cosine(peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Sche
         The rate of a step, counted from 0.
 
     Raises:
-        ArgumentError: no step is left after the warmup.
+        ArgumentError: no step is left after the warmup, or a rate is below 0 or not finite.
         ArgumentTypeError: an argument is no number.
 
     Source:
@@ -67,7 +67,7 @@ def linear(peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Sche
         The rate of a step, counted from 0.
 
     Raises:
-        ArgumentError: no step is left after the warmup.
+        ArgumentError: no step is left after the warmup, or a rate is below 0 or not finite.
         ArgumentTypeError: an argument is no number.
     """
 
@@ -91,14 +91,14 @@ def staircase(start: float, factor: float, every: int) -> Schedule:
         The rate of a step, counted from 0.
 
     Raises:
-        ArgumentError: `every` is below 1.
+        ArgumentError: `every` is below 1, or a number is below 0 or not finite.
         ArgumentTypeError: an argument is no number.
     """
     first, ratio = _rates("staircase", start, factor)
     length = whole_number("staircase", "every", every)
     if length < 1:
         raise ArgumentError(f"staircase: every is {length}; allowed are integers from 1")
-    return lambda step: float(first * ratio ** (step // length))
+    return lambda step: float(first * ratio ** (_step("staircase", step) // length))
 
 
 def _warmed(
@@ -114,18 +114,32 @@ def _warmed(
     first, last = _span(what, warmup, steps)
 
     def rate(step: int) -> float:
-        if step < first:
-            return high * (step + 1) / (first + 1)
-        return fall(high, low, min((step - first) / (last - first), 1.0))
+        at = _step(what, step)
+        if at < first:
+            return high * (at + 1) / (first + 1)
+        return fall(high, low, min((at - first) / (last - first), 1.0))
 
     return rate
 
 
 def _rates(what: str, first: float, second: float) -> tuple[float, float]:
-    return (
+    both = (
         float(plain_number(what, "rate", first)),
         float(plain_number(what, "rate", second)),
     )
+    if not all(0 <= number < math.inf for number in both):
+        raise ArgumentError(
+            f"{what}: the rates, or rate and factor, are {both[0]} and {both[1]}; allowed are "
+            "finite numbers from 0"
+        )
+    return both
+
+
+def _step(what: str, step: int) -> int:
+    number = whole_number(what, "step", step)
+    if number < 0:
+        raise ArgumentError(f"{what}: the step is {number}; allowed are integers from 0")
+    return number
 
 
 def _span(what: str, warmup: int, steps: int) -> tuple[int, int]:

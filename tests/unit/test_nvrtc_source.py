@@ -18,7 +18,7 @@ KERNELS = sorted(Path(packaged_folder("kernels")).glob("*.cu*"))
 # Files that may be longer than 300 lines: one struct an op, or one family whose variants share
 # their helpers.
 LONGER = {
-    "ops.cuh": 700,
+    "ops.cuh": 720,
     "reductions.cuh": 340,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ READERS: dict[str, Function] = {
     "norm of order inf": lambda w: sc.norm(w, float("inf")),
     "matmul": lambda w: sc.exp(w) @ sc.sin(w),
     "where": lambda w: sc.where(w > 0, sc.exp(w), w),
+    "sign": lambda w: sc.real(sc.sign(w + 2j)),
     "detached": lambda w: sc.exp(w * (w * 2).detach()),
 }
 
@@ -97,6 +99,17 @@ def test_what_a_gradient_is_asked_of_is_a_point_and_the_rest_constant() -> None:
     z = sc.exp(x * w).evaluate()
     w.assign(OLD)
     _close(sc.grad(z.sum(), x).numpy(), np.array(OLD) * np.exp(np.square(OLD)))
+
+
+def test_conditions_and_constants_of_an_evaluated_tensor_are_of_the_same_point() -> None:
+    w = sc.variable(np.array(OLD), "w", requires_grad=True)
+    y = sc.exp(w).evaluate()
+    loss = sc.sum(sc.where(y > 1, y, 0) * (y * 2).detach())
+    loss.item()
+    w.assign(NEW)
+    first, e = sc.grad(loss, w), np.exp(NEW)
+    _close(first.numpy(), np.where(e > 1, 2 * e * e, 0))
+    _close(sc.grad(first.sum(), w).numpy(), np.where(e > 1, 2 * e * e, 0))
 
 
 def test_what_was_drawn_is_not_drawn_again() -> None:
@@ -160,6 +173,8 @@ def _refused() -> Iterator[tuple[Callable[[], object], type[Exception], str]]:
     yield lambda: sc.grad(x * 2, x, 1j), DTypeError, "^grad: a seed is complex.*real seeds"
     valued = sc.value_and_grad(lambda a: a * a)
     yield lambda: valued(2.0), ArgumentTypeError, "^value_and_grad: argument 0: 2.0 of type float"
+    halves: Any = 1.5
+    yield lambda: sc.value_and_grad(sc.sum, halves), ArgumentTypeError, "argnums 1.5; allowed"
     empty = sc.value_and_grad(lambda a: 4.0)
     yield lambda: empty(x), ArgumentTypeError, "^value_and_grad: the function returned 4.0 of type"
 
