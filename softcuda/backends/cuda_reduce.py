@@ -9,7 +9,7 @@ from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.reduce import reduce_steps
 from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS, further_reductions
 from softcuda.backends.cuda.rows import ROW_KERNELS, further_rows, row_steps
-from softcuda.backends.cuda.scan import SCAN_KERNELS, further_scans, scan_steps
+from softcuda.backends.cuda.scan import SCAN_KERNELS, scan_steps
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
@@ -41,7 +41,6 @@ def further_kernels() -> Iterator[KernelSpec]:
     """Yield the kernels without a chain that the table lacks, and some that it has."""
     yield from further_reductions()
     yield from further_rows()
-    yield from further_scans()
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:

@@ -1,8 +1,8 @@
 """The rows of cuda_reduce's table: kernels without ops around the reduction.
 
-Every state by rows, the states with the most registers by columns and in parts, and sums of the
-dtypes of every width. Kernels that are left out differ from these in types, or in a state that
-takes less; they are compiled when a graph needs them.
+Every state by rows, the states with the most registers by columns and in parts, and sums of every
+dtype. Kernels that are left out differ from these in types, or in a state that takes less; they
+are compiled when a graph needs them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from softcuda.backends.cuda.reduce_shapes import (
 )
 from softcuda.backends.cuda.states import measure_of
 from softcuda.backends.steps import Operand
-from softcuda.dtype import REAL_DTYPES, DType, bf16, bool_, f32, f64, i64
+from softcuda.dtype import REAL_DTYPES, DType, bf16, bool_, f16, f32, f64
 from softcuda.errors import DTypeError
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Moment, Norm, Reduce
@@ -71,16 +71,16 @@ def _specs(name: str, dtype: DType, *families: str, rank: int = 8) -> Iterator[K
 
 
 def _table() -> Iterator[KernelSpec]:
-    for dtype in (bool_, i64, bf16, f32, f64):
+    for dtype in REAL_DTYPES.values():
         yield from _specs("sum", dtype, "reduce_even_rows")
     for name in _NAMES:
         yield from _specs(name, f32, "reduce_even_rows")
     for name in ("argmax", "var", "logsumexp", "norm"):
         yield from _specs(name, f32, "reduce_columns", "reduce_parts")
     yield from _specs("sum", f32, "reduce_parts")
-    for dtype in (bool_, bf16, f32, f64):
+    for dtype in (bool_, f16, bf16, f32, f64):
         yield from _specs("sum", dtype, "reduce_columns")
-    for dtype in (bf16, f32, f64):
+    for dtype in (f16, bf16, f32, f64):
         yield from _specs("sum", dtype, "reduce_rows", "reduce_short_rows")
     for name in ("argmax", "var"):
         yield from _specs(name, f32, "reduce_rows")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes
@@ -18,7 +17,7 @@ from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["SCAN_KERNELS", "further_scans", "scan_steps"]
+__all__ = ["SCAN_KERNELS", "scan_steps"]
 
 _MAX_BLOCKS: Final = 2**30
 _MAX_TILES: Final = 1024
@@ -38,21 +37,15 @@ def _carries_spec(total: str) -> KernelSpec:
     )
 
 
-# i32 is i64, and f16 is bf16, but for the type of what is read.
-_LISTED: Final = tuple(d for d in REAL_DTYPES.values() if d.name not in ("i32", "f16"))
-
 SCAN_KERNELS: Final[tuple[KernelSpec, ...]] = (
-    *(_spec(family, dtype) for family in ("scan_rows", "scan_columns") for dtype in _LISTED),
+    *(
+        _spec(family, dtype)
+        for family in ("scan_rows", "scan_columns")
+        for dtype in REAL_DTYPES.values()
+    ),
     _carries_spec("f64"),
     _carries_spec("i64"),
 )
-
-
-def further_scans() -> Iterator[KernelSpec]:
-    """Yield the kernels of every dtype, those that are compiled when met too."""
-    for family in ("scan_rows", "scan_columns"):
-        for dtype in REAL_DTYPES.values():
-            yield _spec(family, dtype)
 
 
 def scan_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
