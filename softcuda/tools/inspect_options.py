@@ -71,7 +71,7 @@ def parsed_options(argv: Sequence[str] | None) -> InspectOptions:
         prog="inspect_kernels",
         description="List the kernels of the CUDA backends and what they take, compiled for any "
         "architecture; no device is needed.",
-        epilog="NAME and PATTERN are a kernel's id, such as gemm_tiled.f32_64x64x16_any, or a "
+        epilog="NAME and PATTERN are a kernel's id, such as gemm_tiled.f32_128x256x8_any, or a "
         "regular expression found in ids. The first listing of all kernels compiles them, which "
         "takes minutes; later ones read the cache.",
     )

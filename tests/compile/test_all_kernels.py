@@ -155,7 +155,7 @@ def test_chains_around_reductions_and_products(
     rows = sc.sqrt(sc.sum(sc.square(x - 1.0), axis=1) + 1.0)
     columns = sc.exp(sc.max(x * 2.0, axis=0))
     long = sc.input((1024, 4096), REAL_DTYPES[name])
-    heavy = [sc.sum(sc.exp(long), axis=1), sc.norm(sc.tan(long[:, 1:]), axis=1)]
+    heavy = [sc.sum(sc.exp(long), axis=1), sc.max(sc.tan(long), axis=0)]
     specs = generated([product, rows, columns, *heavy], arch)
     assert len(specs) >= 5
     check(specs, arch, f"around {name}", spent)

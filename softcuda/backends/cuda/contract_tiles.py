@@ -60,7 +60,7 @@ class ContractTile(ProductTile):
         return ring + tables + held + 8 * max(extras, 1) * lines
 
 
-_SQUARE: Final = ContractTile(128, 64, 8, 8, 8, 4, 8, 3, 0.76, 0.32)
+_SQUARE: Final = ContractTile(128, 64, 8, 8, 8, 4, 8, 3, 0.76, 0.32, False)
 _SMALL: Final = ContractTile(64, 64, 8, 8, 8, 4, 8, 6, 0.76, 0.144)
 
 # Boxes of a dtype of the product, the largest first.

@@ -110,24 +110,14 @@ def _sum_spec(dtype: DType) -> KernelSpec:
 # How the operands of a row-major product are read where vectors fit.
 _ROW_MAJOR: Final = (Reading.DEPTH_VECTOR, Reading.ROWS_VECTOR)
 
-# Operands of one dtype, read in any way, and row-major ones of the tiles of f32 that most products
-# take; a few rows times a matrix. All else (two dtypes, other ways to read, a chain behind) is
-# compiled when it is met. f16 and bf16 differ in types alone: they share their tiles' rows; of f32
-# those tiles are read in any way that take the most registers, and the smallest of each form.
-_F32_TILES: Final = tuple(
-    tile for tile in GEMM_TILES[f32] if (tile.m, tile.n) not in ((128, 128), (128, 64), (64, 32))
-)
-_ANY_TILES: Final = {
-    **GEMM_TILES,
-    f32: _F32_TILES,
-    f16: GEMM_TILES[f16][:1],
-    bf16: GEMM_TILES[bf16][1:],
-}
-_MOST_USED: Final = 5
+# Row-major operands of one dtype, and the largest tiles of f32 and f64 with operands read in any
+# way; a few rows times a matrix. All else (two dtypes, other ways to read, a chain behind) is
+# compiled when it is met. f16 and bf16 differ in types alone: they share their tiles' rows.
+_TILES: Final = {**GEMM_TILES, f16: GEMM_TILES[f16][:1], bf16: GEMM_TILES[bf16][1:]}
 
 GEMM_KERNELS: Final[tuple[KernelSpec, ...]] = (
-    *(gemm_spec(d, d, d, tile) for d, tiles in _ANY_TILES.items() for tile in tiles),
-    *(gemm_spec(f32, f32, f32, tile, _ROW_MAJOR) for tile in GEMM_TILES[f32][:_MOST_USED]),
+    *(gemm_spec(d, d, d, tile, _ROW_MAJOR) for d, tiles in _TILES.items() for tile in tiles),
+    *(gemm_spec(d, d, d, GEMM_TILES[d][0]) for d in (f32, f64)),
     *(
         narrow_spec(d, d, d, narrow_tile(rows, width, reading))
         for d, width in ((f32, 4), (f64, 2))
