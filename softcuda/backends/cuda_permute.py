@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.elementwise import prepare_chain
 from softcuda.backends.cuda.layouts import ChainInput
-from softcuda.backends.cuda.permute import PERMUTE_KERNELS, Side, copy_launch
+from softcuda.backends.cuda.permute import (
+    PERMUTE_KERNELS,
+    Side,
+    copy_launch,
+    further_permutations,
+)
 from softcuda.backends.cuda.planned import Launches, one_step
 from softcuda.backends.cuda.turned import tiled_launch
 from softcuda.backends.launches import KernelLaunch, read
@@ -20,7 +25,16 @@ from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["BACKEND_ID", "DEVICE", "EPILOGUES", "FUSES", "KERNELS", "prepare", "supports"]
+__all__ = [
+    "BACKEND_ID",
+    "DEVICE",
+    "EPILOGUES",
+    "FUSES",
+    "KERNELS",
+    "further_kernels",
+    "prepare",
+    "supports",
+]
 
 BACKEND_ID: Final = "cuda_permute"
 DEVICE: Final = "cuda"
@@ -32,6 +46,11 @@ MAX_JOINED: Final = 16  # operands of a concat or stack: each is a launch
 
 _COPIES: Final = ("copy", "cast")
 _JOINS: Final = ("concat", "stack")
+
+
+def further_kernels() -> Iterator[KernelSpec]:
+    """Yield the kernels without a chain that the table lacks, and those that it has."""
+    yield from further_permutations()
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:

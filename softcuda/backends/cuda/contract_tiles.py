@@ -61,7 +61,7 @@ class ContractTile(ProductTile):
 
 
 _SQUARE: Final = ContractTile(128, 64, 8, 8, 8, 4, 8, 3, 0.76, 0.32, False)
-_SMALL: Final = ContractTile(64, 64, 8, 8, 8, 4, 8, 6, 0.76, 0.144)
+_SMALL: Final = ContractTile(64, 64, 8, 8, 8, 4, 8, 6, 0.76, 0.144, False)
 
 # Boxes of a dtype of the product, the largest first.
 CONTRACT_TILES: Final[Mapping[DType, tuple[ContractTile, ...]]] = MappingProxyType(
@@ -74,7 +74,7 @@ CONTRACT_TILES: Final[Mapping[DType, tuple[ContractTile, ...]]] = MappingProxyTy
             ContractTile(256, 24, 8, 8, 12, 3, 16, 4, 0.62, 0.16),
             ContractTile(24, 256, 8, 12, 8, 3, 2, 4, 0.56, 0.23, False),
             _SMALL,
-            ContractTile(32, 32, 16, 4, 4, 4, 8, 8, 0.62, 0.137),
+            ContractTile(32, 32, 16, 4, 4, 4, 8, 8, 0.62, 0.137, False),
         ),
         f64: (
             ContractTile(64, 64, 8, 4, 8, 3, 8, 3, 0.75, 0.40),

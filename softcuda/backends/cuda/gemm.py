@@ -110,18 +110,24 @@ def _sum_spec(dtype: DType) -> KernelSpec:
 # How the operands of a row-major product are read where vectors fit.
 _ROW_MAJOR: Final = (Reading.DEPTH_VECTOR, Reading.ROWS_VECTOR)
 
-# Row-major operands of one dtype, and the largest tiles of f32 and f64 with operands read in any
-# way; a few rows times a matrix. All else (two dtypes, other ways to read, a chain behind) is
-# compiled when it is met. f16 and bf16 differ in types alone: they share their tiles' rows.
-_TILES: Final = {**GEMM_TILES, f16: GEMM_TILES[f16][:1], bf16: GEMM_TILES[bf16][1:]}
+# Row-major operands of one dtype by the tiles that differ most, and the largest tile of f32 with
+# operands read in any way; a few rows times a matrix. All else (two dtypes, other tiles and ways to
+# read, a chain behind) is compiled when it is met. f16 and bf16 differ in types alone: they share
+# their tiles' rows.
+_TILES: Final = {
+    f32: (*GEMM_TILES[f32][:3], GEMM_TILES[f32][-3], GEMM_TILES[f32][-2]),
+    f64: GEMM_TILES[f64][:1],
+    f16: GEMM_TILES[f16][:1],
+    bf16: GEMM_TILES[bf16][1:],
+}
 
 GEMM_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(gemm_spec(d, d, d, tile, _ROW_MAJOR) for d, tiles in _TILES.items() for tile in tiles),
-    *(gemm_spec(d, d, d, GEMM_TILES[d][0]) for d in (f32, f64)),
+    gemm_spec(f32, f32, f32, GEMM_TILES[f32][0]),
     *(
         narrow_spec(d, d, d, narrow_tile(rows, width, reading))
-        for d, width in ((f32, 4), (f64, 2))
-        for rows in (1, MAX_FEW)
+        for d, width, most in ((f32, 4, MAX_FEW), (f64, 2, 1))
+        for rows in sorted({1, most})
         for reading in (Reading.ROWS_VECTOR, Reading.DEPTH_VECTOR)
     ),
     *(_sum_spec(dtype) for dtype in GEMM_TILES),

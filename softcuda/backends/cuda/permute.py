@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -26,6 +26,7 @@ __all__ = [
     "cheapest",
     "choice_of",
     "copy_launch",
+    "further_permutations",
     "grid_of",
     "launch_of",
     "needs_wide",
@@ -34,7 +35,16 @@ __all__ = [
 _LANE_BYTES: Final = (16, 8, 4, 2, 1)
 _REORDERED: Final = 12  # choices for which every order of the tiles is looked at
 
-PERMUTE_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(kind.spec for kind in KINDS)
+# All of words of 4 bytes and more; of smaller ones those with the most registers. The others are
+# compiled when a graph needs them.
+PERMUTE_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(
+    kind.spec for kind in KINDS if kind.lane_bytes >= 4 or kind.rows * kind.columns >= 16
+)
+
+
+def further_permutations() -> Iterator[KernelSpec]:
+    """Yield the kernels of permuted copies, those that are compiled when met too."""
+    yield from (kind.spec for kind in KINDS)
 
 
 class Side(NamedTuple):

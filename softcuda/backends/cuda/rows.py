@@ -21,7 +21,7 @@ from softcuda.backends.launches import (
 )
 from softcuda.backends.launches import write as write_output
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import REAL_DTYPES, DType, f32
+from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.graph.params import value_of
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec
@@ -121,13 +121,13 @@ def _spec(family: str, dtype: DType) -> KernelSpec:
     return KernelSpec(family, name, file, f"{family}<{name}>", (name, name), REDUCE_THREADS)
 
 
-# All tiles of f32; of the other floats that of the shortest rows.
+# The tiles of the shortest rows.
 ROW_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(
         held_spec(family, dtype, tile)
         for family in _TILES
         for dtype in _FLOATS
-        for tile in held_tiles(family, dtype)[: 3 if dtype is f32 else 1]
+        for tile in held_tiles(family, dtype)[:1]
     ),
     *(
         _spec(family, dtype)
