@@ -1,13 +1,11 @@
 """Every kernel of every backend for every architecture, and a generated chain of every dtype.
 
 A kernel compiles to one entry point without spills beyond what its row states, fits a
-multiprocessor, and takes its time; the whole matrix takes 5 minutes of two processors. Where other
-work slows these down, a kernel that is compiled again and again meanwhile tells by how much.
+multiprocessor, and takes its time; the whole matrix takes 5 minutes of two processors.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,8 +32,6 @@ from softcuda.tools.inspect_rows import cuda_backends
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 UNIT_SECONDS = 10.0  # of a processor's time; 3.5 measured
 MATRIX_SECONDS = 2 * 300.0  # of a processor's time: 5 minutes of two
-PACE_SECONDS = 0.06  # of a processor's time: what the kernel PACE takes on two quiet ones
-PACE_EVERY = 12  # families between two compilations of it
 MAX_REGISTERS = 255
 STATIC_BYTES = 48 << 10  # of shared memory, on every architecture
 ON_CUDA = Path(__file__).parents[2] / "benchmarks" / "cuda.soft"
@@ -45,9 +41,6 @@ FAMILIES = {
     for backend_id, specs in cuda_backends().items()
     for family in dict.fromkeys(spec.family for spec in specs)
 }
-
-
-PACE = FAMILIES["cuda_naive.naive_elementwise"][0]
 
 
 class Built(NamedTuple):
@@ -62,18 +55,6 @@ class Built(NamedTuple):
 def spent() -> dict[str, float]:
     """What the tests of this module spent compiling [seconds of a processor]."""
     return {}
-
-
-@pytest.fixture(scope="module")
-def paces() -> list[float]:
-    """How long PACE took, all through the run [seconds of a processor]."""
-    return []
-
-
-@pytest.fixture(autouse=True)
-def _noted_pace(spent: dict[str, float], paces: list[float]) -> None:
-    if len(spent) // PACE_EVERY >= len(paces):
-        paces.append(build([PACE], "sm_90a")[0].seconds)
 
 
 def build(specs: Sequence[KernelSpec], arch: str) -> list[Built]:
@@ -180,9 +161,8 @@ def test_chains_around_reductions_and_products(
     check(specs, arch, f"around {name}", spent)
 
 
-def test_the_matrix_takes_its_time(spent: dict[str, float], paces: list[float]) -> None:
+def test_the_matrix_takes_its_time(spent: dict[str, float]) -> None:
     """Of what was run before it: all, unless tests were chosen."""
     longest = sorted(spent, key=lambda name: -spent[name])[:5]
     told = ", ".join(f"{name} {spent[name]:.0f} s" for name in longest)
-    slowed = max(statistics.median(paces) / PACE_SECONDS, 1.0)
-    assert sum(spent.values()) < MATRIX_SECONDS * slowed, f"slowed {slowed:.2f}; most: {told}"
+    assert sum(spent.values()) < MATRIX_SECONDS, f"most: {told}"

@@ -44,7 +44,6 @@ MATHEMATICS = [
     pytest.param(name, arch, marks=() if (name, arch) in QUICK else pytest.mark.slow)
     for name in DTYPES
     for arch in ARCHITECTURES
-    if name != "complex64" or (name, arch) in QUICK
 ]
 OPERATIONS = tuple(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
 
