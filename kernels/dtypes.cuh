@@ -65,9 +65,10 @@ template <typename T>
 using bits_t = select_t<sizeof(T) == 8, u64,
                         select_t<sizeof(T) == 4, u32, select_t<sizeof(T) == 2, u16, u8>>>;
 
-// The bits of a value as another type of the same size.
+// The bits of a value as another type of the same size. The value comes as a copy: behind a
+// reference the compiler forgets how an address in memory is aligned, and moves byte by byte.
 template <typename TO, typename FROM>
-__device__ __forceinline__ TO bit_cast(const FROM& value) {
+__device__ __forceinline__ TO bit_cast(FROM value) {
     static_assert(sizeof(TO) == sizeof(FROM), "bit_cast keeps the size");
     TO result;
     memcpy(&result, &value, sizeof(TO));

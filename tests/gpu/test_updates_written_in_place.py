@@ -19,6 +19,7 @@ def families(step: Any) -> list[str]:
     return [launch.spec.family for s in step.program.steps for launch in s.launches]
 
 
+@pytest.mark.sanitize
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("dtype", [f16, bf16, f32, f64], ids=str)
 def test_two_results_over_two_operands(count: int, dtype: DType) -> None:
