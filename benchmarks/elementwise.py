@@ -11,7 +11,8 @@ import numpy as np
 import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
-from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
+from benchmarks.gpu_work import DeviceCase, run_device_case
+from benchmarks.host_work import by_rows, random_array
 from benchmarks.results import Row
 
 __all__ = ["CASES", "COUNT"]
@@ -43,11 +44,10 @@ def _measure(
     bench: Bench,
 ) -> Row:
     arrays = [random_array(seed, COUNT) for seed in range(operands)]
-    reference = right(*(array.astype(np.float64) for array in arrays))
     case = DeviceCase(
         arrays,
         define,
-        reference,
+        by_rows(right, *arrays),
         tolerance("f32", steps=6),
         (operands + 1) * arrays[0].nbytes,
         torch=torch,
@@ -67,7 +67,7 @@ def _turned(bench: Bench) -> Row:
     case = DeviceCase(
         [a, b],
         lambda a, b: a + sc.permute_dims(b, (1, 0)),
-        a.astype(np.float64) + b.T,
+        by_rows(np.add, a, b.T),
         tolerance("f32", steps=1),
         3 * a.nbytes,
         torch=lambda torch, a, b: lambda: a + b.T,
@@ -81,7 +81,7 @@ def _bias(side: int, bench: Bench) -> Row:
     case = DeviceCase(
         [x, bias],
         lambda x, bias: sc.relu(x + bias),
-        np.maximum(x.astype(np.float64) + bias, 0),
+        by_rows(lambda rows: _relu64(rows + bias), x),
         tolerance("f32", steps=2),
         2 * x.nbytes,
         torch=lambda torch, x, bias: lambda: torch.relu(x + bias),

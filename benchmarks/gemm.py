@@ -11,7 +11,8 @@ import numpy as np
 
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
-from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
+from benchmarks.gpu_work import DeviceCase, run_device_case
+from benchmarks.host_work import random_array
 from benchmarks.results import Check, Row, at_least
 from benchmarks.timing import OURS
 

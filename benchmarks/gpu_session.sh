@@ -77,7 +77,7 @@ wants() {
 
 # The suites first: what tests leave running would disturb the clock.
 number=1
-for suite in launch:85 elementwise:75 reduce:75 permute:75 gemm:75 contraction:240 training:90; do
+for suite in launch:85 elementwise:60 reduce:75 permute:100 gemm:75 contraction:180 training:60; do
     if wants "${suite%%:*}"; then
         step "$number" "${suite%%:*}" "${suite##*:}" "$PYTHON" -m benchmarks "${suite%%:*}"
         pack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-RUNS, WARM_UPS = 20, 3
+RUNS, LEAST_RUNS, WARM_UPS = 20, 7, 3
 WIPE_BYTES = 256 << 20
 _ALL_ONES = 0xFF  # bytes of a NaN of every float dtype
 
@@ -101,7 +102,11 @@ def gpu_of(bench: Bench) -> Gpu:
 def device_turns(
     gpu: Gpu,
 ) -> Callable[[Sequence[Contestant], Schedule], dict[str, Samples]]:
-    """Return what takes the samples of contestants whose `submit` gives work to the stream."""
+    """Return what takes the samples of contestants whose `submit` gives work to the stream.
+
+    A round is a run of each; there are RUNS of them, or as many as the schedule's budget holds
+    where runs are long, at least LEAST_RUNS.
+    """
 
     def turns(contestants: Sequence[Contestant], schedule: Schedule) -> dict[str, Samples]:
         present = [c for c in contestants if not c.absent]
@@ -109,7 +114,10 @@ def device_turns(
         for contestant in present:
             for _ in range(WARM_UPS):
                 gpu.seconds(contestant.names["submit"])
+        begin = time.perf_counter()
         for done in range(RUNS):
+            if done >= LEAST_RUNS and time.perf_counter() - begin > schedule.budget_s:
+                break
             shift = done % len(present) if present else 0
             for contestant in present[shift:] + present[:shift]:
                 seconds = gpu.seconds(contestant.names["submit"])

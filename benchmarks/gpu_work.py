@@ -29,7 +29,7 @@ from softcuda import evaluating
 from softcuda.dtype import bf16
 from softcuda.executor.executable import Executable
 
-__all__ = ["PROFILE", "DeviceCase", "on_device", "random_array", "run_device_case"]
+__all__ = ["PROFILE", "DeviceCase", "on_device", "run_device_case"]
 
 Array = np.ndarray[Any, Any]
 Submit = Callable[[], Any]
@@ -46,7 +46,7 @@ class DeviceCase:
     Attributes:
         arrays: inputs on the host.
         define: tensors on the device -> the graph's one output.
-        reference: the right result, f64.
+        reference: the right result, f64; of its own dtype where that is exact.
         allowed: the relative error up to which a result is right.
         nbytes: bytes that must be read and written at least once.
         flops: floating point operations of the contraction.
@@ -70,14 +70,6 @@ class DeviceCase:
     label: str = ""
     published: str = ""
     extra: Sequence[Callable[[Row], Check]] = field(default=())
-
-
-def random_array(seed: int, *shape: int, low: float = -1.0) -> Array:
-    """Return random numbers from `low` to 1 [shape], f32."""
-    made = np.random.default_rng(seed).random(shape, np.float32)
-    made *= np.float32(1.0 - low)
-    made += np.float32(low)
-    return made
 
 
 def on_device(array: Array) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,45 +52,65 @@ class Mlp(NamedTuple):
         return 4 * (2 * parameters + 2 * self.batch * self.width)
 
     def arrays(self) -> tuple[list[Array], Array, Array]:
-        """Return the first weights and biases by turns, the batch and its targets."""
-        rng = np.random.default_rng(self.width)
-
-        def normal(*shape: int) -> Array:
-            return rng.standard_normal(shape, np.float32)
-
-        scale = np.float32(math.sqrt(2 / self.width))
-        parameters = []
-        for _ in range(self.depth):
-            parameters += [normal(self.width, self.width) * scale, normal(self.width) * scale]
-        return parameters, normal(self.batch, self.width), normal(self.batch, self.width)
+        """Return the first weights and biases by turns, the batch, its targets; to be read only."""
+        return _drawn(self)
 
     def allowed(self, steps: int) -> float:
         """Return the relative error up to which losses and biases after some steps are right."""
         return tolerance("f32", summed=self.batch * self.width, steps=_EACH * self.depth * steps)
 
 
-def reference(mlp: Mlp, steps: int) -> Array:
-    """Return the losses of some steps, then the last layer's bias, in float64."""
+@lru_cache(maxsize=1)
+def _drawn(mlp: Mlp) -> tuple[list[Array], Array, Array]:
+    """Return random first values and a random batch: those of a size are drawn once."""
+    rng = np.random.default_rng(mlp.width)
+
+    def normal(*shape: int) -> Array:
+        return rng.standard_normal(shape, np.float32)
+
+    scale = np.float32(math.sqrt(2 / mlp.width))
+    parameters = []
+    for _ in range(mlp.depth):
+        parameters += [normal(mlp.width, mlp.width) * scale, normal(mlp.width) * scale]
+    return parameters, normal(mlp.batch, mlp.width), normal(mlp.batch, mlp.width)
+
+
+def reference(mlp: Mlp, steps: int, torch: Any = None, device: str = "cpu") -> Array:
+    """Return the losses of some steps, then the last layer's bias, in float64.
+
+    Args:
+        mlp: what is trained.
+        steps: how many.
+        torch: PyTorch to do the arithmetic; None for NumPy.
+        device: PyTorch's.
+    """
+
+    def wide(array: Array) -> Any:
+        if torch is None:
+            return array.astype(np.float64)
+        return torch.from_numpy(array).to(device).double()
+
     parameters, x, t = mlp.arrays()
-    weights = [w.astype(np.float64) for w in parameters[::2]]
-    biases = [b.astype(np.float64) for b in parameters[1::2]]
+    weights, biases = list(map(wide, parameters[::2])), list(map(wide, parameters[1::2]))
+    batch, targets = wide(x), wide(t)
     losses = []
     for _ in range(steps):
-        held = [x.astype(np.float64)]
+        held = [batch]
         for number, (w, b) in enumerate(zip(weights, biases, strict=True)):
             y = held[-1] @ w + b
-            held.append(y if number == mlp.depth - 1 else np.maximum(y, 0.0))
-        error = held.pop() - t
-        losses.append(float(np.mean(error * error)))
-        back = 2.0 / error.size * error
+            held.append(y if number == mlp.depth - 1 else y * (y > 0))
+        error = held.pop() - targets
+        losses.append(float((error * error).mean()))
+        back = 2.0 / (mlp.batch * mlp.width) * error
         for number in reversed(range(mlp.depth)):
             h = held[number]
-            of_weight, of_bias = h.T @ back, back.sum(axis=0)
+            of_weight, of_bias = h.T @ back, back.sum(0)
             if number:
                 back = (back @ weights[number].T) * (h > 0)
             weights[number] -= RATE * of_weight
             biases[number] -= RATE * of_bias
-    return np.concatenate([losses, biases[-1]])
+    last = biases[-1] if torch is None else biases[-1].cpu().numpy()
+    return np.concatenate([losses, last])
 
 
 class OurStep(NamedTuple):
@@ -173,7 +194,8 @@ def torch_step(torch: Any, mlp: Mlp, device: str = "cpu") -> TorchStep:
     def reset() -> None:
         with torch.no_grad():
             for variable, first in zip(model.parameters(), parameters, strict=True):
-                variable.copy_(torch.from_numpy(first.T if first.ndim > 1 else first))
+                there = torch.from_numpy(first).to(device)
+                variable.copy_(there.T if first.ndim > 1 else there)
 
     def step() -> Any:
         loss = torch.nn.functional.mse_loss(model(batch), targets)

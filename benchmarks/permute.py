@@ -1,4 +1,4 @@
-"""The suite permute: copies that reorder axes, against the copy rate of the device."""
+"""The suite permute: copies that reorder axes, beside PyTorch and the copy rate of the device."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import statistics
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-
 import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
-from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
+from benchmarks.gpu_work import DeviceCase, run_device_case
+from benchmarks.host_work import by_rows, dense, random_array
 from benchmarks.permutations import HPTT, ODD, PLAIN, Permutation, name_of
 from benchmarks.published import mean_check
 from benchmarks.results import Row, at_least
@@ -31,11 +30,10 @@ def _permute(group: str, permutation: Permutation, published: str, bench: Bench)
     case = DeviceCase(
         [array],
         lambda x: sc.permute_dims(x, axes).copy(),
-        np.ascontiguousarray(array.transpose(axes)).astype(np.float64),
+        dense(array.transpose(axes)),
         0.0,
         2 * array.nbytes,
         torch=lambda torch, x: lambda: x.permute(*axes).contiguous(),
-        cupy=lambda cupy, x: lambda: cupy.ascontiguousarray(x.transpose(axes)),
         least=LEAST if published else 0.0,
         published=published,
     )
@@ -48,7 +46,7 @@ def _permute(group: str, permutation: Permutation, published: str, bench: Bench)
 def _scaled_cast(permutation: Permutation, bench: Bench) -> Row:
     shape, axes = permutation
     array = random_array(1, *shape)
-    right = 0.5 * np.ascontiguousarray(array.transpose(axes)).astype(np.float64)
+    right = by_rows(lambda x: 0.5 * x, dense(array.transpose(axes)))
     case = DeviceCase(
         [array],
         lambda x: sc.cast(sc.permute_dims(x, axes) * 0.5, sc.bf16),

@@ -17,7 +17,7 @@ import numpy as np
 import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case, Work, run_work
-from benchmarks.gpu_work import random_array
+from benchmarks.host_work import random_array
 from benchmarks.results import Check, Row, at_least
 from benchmarks.timing import OURS, Contestant, Samples, Schedule
 from softcuda.backends import backends

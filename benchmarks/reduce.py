@@ -11,7 +11,8 @@ import numpy as np
 import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
-from benchmarks.gpu_work import DeviceCase, random_array, run_device_case
+from benchmarks.gpu_work import DeviceCase, run_device_case
+from benchmarks.host_work import by_kept_axis, by_rows, random_array
 from benchmarks.published import beside_published
 from benchmarks.results import Check, Row, at_least
 from softcuda.dtype import DType, bf16, f32
@@ -110,8 +111,8 @@ ROW_SHAPES = (_SQUARE, (65536, 128))
 
 def _reduction(op: str, dtype: DType, shape: Axes, axes: Axes, name: str, bench: Bench) -> Row:
     made = REDUCTIONS[op]
-    array = random_array(1, *shape, low=0.0).astype(dtype.numpy)
-    reference = np.asarray(made.right(array, axes), np.float64)
+    array = random_array(1, *shape, low=0.0).astype(dtype.numpy, copy=False)
+    reference = by_kept_axis(lambda part: np.asarray(made.right(part, axes)), array, axes)
     itemsize = 8 if op == "argmax" else dtype.itemsize
     is_listed = op in ("sum", "amax") and dtype is f32
     published = (beside_published,) if op == "sum" and dtype is f32 else ()
@@ -137,19 +138,25 @@ def _beside_torch(name: str, row: Row) -> Check:
 
 
 def _softmax64(x: Array) -> Array:
-    made = x.astype(np.float64)
-    made -= made.max(axis=1, keepdims=True)
-    np.exp(made, out=made)
+    made: Array = np.exp(x - x.max(axis=1, keepdims=True))
     made /= made.sum(axis=1, keepdims=True)
     return made
 
 
+def _layer_norm64(x: Array, weight: Array, bias: Array) -> Array:
+    made: Array = x - x.mean(axis=1, keepdims=True)
+    made /= np.sqrt(np.square(made).mean(axis=1, keepdims=True) + 1e-5)
+    made *= weight.astype(np.float64)
+    made += bias.astype(np.float64)
+    return made
+
+
 def _softmax(shape: Axes, dtype: DType, name: str, bench: Bench) -> Row:
-    array = random_array(2, *shape).astype(dtype.numpy)
+    array = random_array(2, *shape).astype(dtype.numpy, copy=False)
     case = DeviceCase(
         [array],
         sc.softmax,
-        _softmax64(array),
+        by_rows(_softmax64, array),
         tolerance(dtype.name, summed=16),
         2 * array.nbytes,
         torch=lambda torch, x: lambda: torch.softmax(x, dim=1),
@@ -159,18 +166,13 @@ def _softmax(shape: Axes, dtype: DType, name: str, bench: Bench) -> Row:
 
 
 def _layer_norm(shape: Axes, dtype: DType, name: str, bench: Bench) -> Row:
-    x = random_array(3, *shape).astype(dtype.numpy)
-    weight = random_array(4, shape[1], low=0.5).astype(dtype.numpy)
-    bias = random_array(5, shape[1]).astype(dtype.numpy)
-    right = x.astype(np.float64)
-    right -= right.mean(axis=1, keepdims=True)
-    right /= np.sqrt(np.square(right).mean(axis=1, keepdims=True) + 1e-5)
-    right *= weight.astype(np.float64)
-    right += bias.astype(np.float64)
+    x = random_array(3, *shape).astype(dtype.numpy, copy=False)
+    weight = random_array(4, shape[1], low=0.5).astype(dtype.numpy, copy=False)
+    bias = random_array(5, shape[1]).astype(dtype.numpy, copy=False)
     case = DeviceCase(
         [x, weight, bias],
         sc.layer_norm,
-        right,
+        by_rows(lambda rows: _layer_norm64(rows, weight, bias), x),
         tolerance(dtype.name, summed=16),
         2 * x.nbytes + weight.nbytes + bias.nbytes,
         torch=lambda torch, x, w, b: (

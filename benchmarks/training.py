@@ -33,15 +33,17 @@ SIZES = (
 )
 HOST_US = 12.0
 _WARM_UPS = 3
+_WIDE = 2048  # from here on a step takes the device long: fewer are compared, and timed by the host
 _HOST_CALLS, _HOST_ROUNDS = 40, 7
-_WIDE = 2048  # from here on two steps are compared, below five
+_WIDE_HOST_CALLS, _WIDE_HOST_ROUNDS = 5, 3
 
 
 def measured_step(mlp: Mlp, most: float, bench: Bench) -> Row:
     """Return the row of a size: device time of a step, and what a run takes the host beyond it."""
     gpu = gpu_of(bench)
+    is_wide = mlp.width >= _WIDE
+    steps = 2 if is_wide else 5
     ours = our_step(mlp, PROFILE, "cuda")
-    steps = 2 if mlp.width >= _WIDE else 5
     contestants = [_our_contestant(gpu, ours, steps)]
     contestants += _torch_contestants(bench, gpu, mlp, steps)
 
@@ -52,7 +54,7 @@ def measured_step(mlp: Mlp, most: float, bench: Bench) -> Row:
 
     work = Work(
         contestants,
-        reference(mlp, steps),
+        reference(mlp, steps, bench.peers.torch, "cuda"),
         mlp.allowed(steps),
         mlp.nbytes,
         mlp.flops,
@@ -61,11 +63,12 @@ def measured_step(mlp: Mlp, most: float, bench: Bench) -> Row:
     )
     row = run_work(bench, GROUP, mlp.name, work)
     run, feeds = ours.executable.run, ours.feeds
-    host_us = _host_us(gpu, ours, run)
+    calls = (_WIDE_HOST_CALLS, _WIDE_HOST_ROUNDS) if is_wide else (_HOST_CALLS, _HOST_ROUNDS)
+    host_us = _host_us(gpu, ours, run, *calls)
     row.facts["host, over the launch [us]"] = host_us
-    row.facts["the same, batch fed [us]"] = _host_us(gpu, ours, lambda: run(feeds))
+    row.facts["the same, batch fed [us]"] = _host_us(gpu, ours, lambda: run(feeds), *calls)
     row.facts["steps of the program"] = float(len(ours.executable.program.steps))
-    if mlp.width < _WIDE:  # beyond, the host waits for the device
+    if not is_wide:  # beyond, the host waits for the device
         row.checks.append(at_most(f"{mlp.name}: host time of run over its launch [us]", host_us,
                                   HOST_US))  # fmt: skip
     return row
@@ -138,7 +141,7 @@ def _within(scope: Any, call: Callable[[], Any]) -> Any:
         return call()
 
 
-def _host_us(gpu: Gpu, ours: OurStep, run: Callable[[], Any]) -> float:
+def _host_us(gpu: Gpu, ours: OurStep, run: Callable[[], Any], calls: int, rounds: int) -> float:
     """Return how much longer a run takes the host than launching its driver graph [us]."""
     run()
     (graph,) = segment_graphs(ours.executable)
@@ -149,16 +152,16 @@ def _host_us(gpu: Gpu, ours: OurStep, run: Callable[[], Any]) -> float:
             launch()
 
     runs, launches = [], []
-    for _ in range(_HOST_ROUNDS):
-        runs.append(_alone_s(run, gpu))
-        launches.append(_alone_s(bare, gpu))
+    for _ in range(rounds):
+        runs.append(_alone_s(run, gpu, calls))
+        launches.append(_alone_s(bare, gpu, calls))
     return 1e6 * (statistics.median(runs) - statistics.median(launches))
 
 
-def _alone_s(call: Callable[[], Any], gpu: Gpu) -> float:
+def _alone_s(call: Callable[[], Any], gpu: Gpu, calls: int) -> float:
     """Return the median time of a call [seconds]; the wait for the device behind it is left out."""
     found = []
-    for _ in range(_HOST_CALLS):
+    for _ in range(calls):
         begin = time.perf_counter()
         call()
         found.append(time.perf_counter() - begin)

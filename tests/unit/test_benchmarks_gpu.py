@@ -15,6 +15,7 @@ from benchmarks import launch_process, placement, run
 from benchmarks.cases import Bench
 from benchmarks.gpu_machine import gpu_rates, gpu_run
 from benchmarks.gpu_timing import (
+    LEAST_RUNS,
     RUNS,
     WARM_UPS,
     Gpu,
@@ -24,7 +25,8 @@ from benchmarks.gpu_timing import (
     gpu_of,
     torch_peer,
 )
-from benchmarks.gpu_work import PROFILE, random_array
+from benchmarks.gpu_work import PROFILE
+from benchmarks.host_work import random_array
 from benchmarks.large_profile import large_profile
 from benchmarks.machine import Machine, Peers, Rates
 from benchmarks.timing import Contestant, Schedule, timings
@@ -63,6 +65,13 @@ def test_every_run_has_events_and_a_wipe(fake: FakeDriver) -> None:
     assert all(len(samples.seconds) == RUNS for samples in taken.values())
     assert "".join(order[2 * WARM_UPS :][:4]) == "abba"
     assert fake.names().count("cuMemsetD8Async") - before == 2 * (RUNS + WARM_UPS)
+
+
+def test_long_runs_are_fewer(fake: FakeDriver) -> None:
+    taken = device_turns(Gpu(devices.session()))(
+        [Contestant("a", "submit()", {"submit": int})], Schedule(budget_s=0.0)
+    )
+    assert len(taken["a"].seconds) == LEAST_RUNS
 
 
 def test_a_wrong_result_on_the_device_has_no_time(fake: FakeDriver) -> None:

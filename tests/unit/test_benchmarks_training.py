@@ -11,7 +11,7 @@ from fake_driver_graphs import FakeKernel
 from fake_kernels import Cubins
 from fake_sessions import fake_sessions
 
-from benchmarks.accuracy import compare
+from benchmarks.accuracy import compare, tolerance
 from benchmarks.gpu_timing import Gpu, GpuBench
 from benchmarks.gpu_work import PROFILE
 from benchmarks.machine import Machine, Peers, Rates
@@ -67,6 +67,12 @@ def test_the_reference_goes_down_the_slope() -> None:
     moved = reference(SMALL, 1)[1:] - parameters[-1]
     assert moved[2] == pytest.approx(-RATE * slope)
     assert reference(SMALL, 1)[0] == pytest.approx(loss(0.0))
+
+
+def test_pytorch_makes_the_same_reference() -> None:
+    torch = pytest.importorskip("torch")
+    found = compare(reference(SMALL, STEPS, torch), reference(SMALL, STEPS))
+    assert found.within(tolerance("f64", summed=SMALL.width, steps=STEPS * SMALL.depth))
 
 
 def test_floors_count_products_and_parameters() -> None:
