@@ -16,6 +16,7 @@ from softcuda.backends.cuda.contract import (
     prepare_contract,
 )
 from softcuda.backends.cuda.contraction_limits import chain_verdict, contraction_verdict
+from softcuda.backends.cuda.dots import dot_steps
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
@@ -53,9 +54,9 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 
 def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
     """Return whether the line can be part of the chain behind a contraction."""
-    return chain_verdict(BACKEND_ID, line)
+    return chain_verdict(BACKEND_ID, line, operands)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
-    """Return the one step of a contraction and the chain behind it."""
-    return prepare_contract(BACKEND_ID, unit, target)
+    """Return the one step of a contraction and the chain behind it, by dots.py where that is a sum."""
+    return dot_steps(BACKEND_ID, unit, target) or prepare_contract(BACKEND_ID, unit, target)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from softcuda.backends.cuda.complex_parts import real_verdict
+from softcuda.backends.cuda.complex_parts import (
+    has_parts,
+    parts_verdict,
+    prepared_on_parts,
+    real_verdict,
+)
 from softcuda.backends.cuda.reduce import reduce_steps
 from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS, further_reductions
 from softcuda.backends.cuda.rows import ROW_KERNELS, further_rows, row_steps
@@ -24,6 +29,7 @@ __all__ = [
     "KERNELS",
     "absorbs",
     "further_kernels",
+    "in_place",
     "prepare",
     "supports",
 ]
@@ -44,9 +50,9 @@ def further_kernels() -> Iterator[KernelSpec]:
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is a reduction, running sum or composite of real numbers."""
+    """Return whether the line is a reduction, scan or composite; of complex numbers a sum."""
     if line.op.kind in _KINDS:
-        return real_verdict(BACKEND_ID, line, operands)
+        return parts_verdict(BACKEND_ID, line, operands)
     return Verdict(
         False,
         f"{line.op.name} is a {line.op.kind.value}; cuda_reduce computes reductions, cumsum, "
@@ -55,17 +61,32 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 
 
 def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line can run around a reduction: elementwise ops can."""
+    """Return whether the line can run around a reduction: elementwise ops of real numbers can."""
     if line.op.kind is Kind.ELEMENTWISE:
-        return Verdict(True)
+        return real_verdict(BACKEND_ID, line, operands)
     return supports(line, operands, target)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step that computes the unit."""
+    if has_parts(unit):
+        return prepared_on_parts(unit, target, _prepared)
+    return _prepared(unit, target)
+
+
+def _prepared(unit: Unit, target: Target) -> tuple[Step, ...]:
     kind = unit.chain[-1].op.kind
     if kind is Kind.SCAN:
         return scan_steps(BACKEND_ID, unit, target)
     if kind is Kind.COMPOSITE:
         return row_steps(BACKEND_ID, unit, target)
     return reduce_steps(BACKEND_ID, unit, target)
+
+
+def in_place(step: Step) -> Step:
+    """Return the step itself: a reduction may write what only the chain behind it reads.
+
+    The thread that stores an element has read that element of the chain's operands before, and
+    uses no other.
+    """
+    return step

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from softcuda.backends.cuda.contraction_limits import chain_verdict, contraction_verdict
+from softcuda.backends.cuda.dots import dot_steps
 from softcuda.backends.cuda.gemm import GEMM_KERNELS, further_products, prepare_gemm
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
@@ -25,6 +26,7 @@ __all__ = [
     "KERNELS",
     "absorbs",
     "further_kernels",
+    "in_place",
     "prepare",
     "supports",
 ]
@@ -48,9 +50,18 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 
 def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
     """Return whether the line can be part of the chain behind a contraction."""
-    return chain_verdict(BACKEND_ID, line)
+    return chain_verdict(BACKEND_ID, line, operands)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
-    """Return the one step of a contraction and the chain behind it."""
-    return prepare_gemm(BACKEND_ID, unit, target)
+    """Return the one step of a contraction and the chain behind it, by dots.py where that is a sum."""
+    return dot_steps(BACKEND_ID, unit, target) or prepare_gemm(BACKEND_ID, unit, target)
+
+
+def in_place(step: Step) -> Step:
+    """Return the step itself: a product may write what only the chain behind it reads.
+
+    The thread that stores an element has read that element of the chain's operands before, and
+    uses no other.
+    """
+    return step

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from softcuda.backends.steps import Step
-from softcuda.compiler.arena import Lifetime, plan
+from softcuda.compiler.arena import Lifetime, most_bytes, plan
+from softcuda.compiler.levels import levels_of, parted
 from softcuda.compiler.program import ArenaSize, Chosen, Place
 from softcuda.compiler.updates import written_in_place
 from softcuda.graph.lines import Graph
@@ -21,6 +22,11 @@ __all__ = ["MemoryPlan", "allocate"]
 # Smaller values stay in the arena: a step that works in an output's buffer is bound again when
 # the output gets another one.
 _LENT_FROM: Final = 1 << 20
+
+# What an arena on a device may hold so that steps run side by side and do not wait for memory: so
+# much as no device is short of, or little more than is alive at once.
+_PARTED_BYTES: Final = 32 << 20
+_PARTED: Final = 1.1
 
 
 class MemoryPlan(NamedTuple):
@@ -73,7 +79,9 @@ def allocate(chosen: Chosen, computing: Sequence[Step]) -> MemoryPlan:
         lenders = {k: v for k, v in enumerate(output_lines) if places[v].device == device}
         for value, output in _lent(here, steps, lenders, graph).items():
             places[value] = Place("lent", output, here.pop(value)[0], device)
-        arena = plan([Lifetime(nbytes, first, last) for nbytes, first, last in here.values()])
+        if device == "cuda":
+            here = _roomy(here, steps, places)
+        arena = plan(list(here.values()))
         for (value, (nbytes, _, _)), offset in zip(here.items(), arena.offsets, strict=True):
             places[value] = Place("arena", offset, nbytes, device)
         if arena.total_bytes:
@@ -88,25 +96,34 @@ def _device(value: int, steps: Sequence[Step], chosen: Chosen) -> str:
     return chosen.device(value if value >= 0 else steps[~value].outputs[0].value)
 
 
-def _lifetimes(steps: Sequence[Step], placed: dict[int, Place]) -> dict[int, tuple[int, int, int]]:
-    """Return (bytes, first step, last step) of each value that the arena must hold."""
-    spans: dict[int, tuple[int, int, int]] = {}
+def _roomy(
+    spans: dict[int, Lifetime], steps: Sequence[Step], places: Mapping[int, Place]
+) -> dict[int, Lifetime]:
+    """Return lifetimes that leave steps side by side, where these do not take much more memory."""
+    longer = parted(spans, steps, levels_of(steps, places))
+    allowed = max(_PARTED_BYTES, _PARTED * most_bytes(spans.values()))
+    return longer if most_bytes(longer.values()) <= allowed else spans
+
+
+def _lifetimes(steps: Sequence[Step], placed: dict[int, Place]) -> dict[int, Lifetime]:
+    """Return the lifetime of each value that the arena must hold."""
+    spans: dict[int, Lifetime] = {}
     for number, step in enumerate(steps):
         for operand in step.outputs:
             if operand.value not in placed and operand.value not in spans:
                 nbytes = numel(operand.dims) * operand.dtype.itemsize
-                spans[operand.value] = (nbytes, number, number)
+                spans[operand.value] = Lifetime(nbytes, number, number)
         for operand in step.inputs:
             span = spans.get(operand.value)
             if span is not None:
-                spans[operand.value] = (span[0], span[1], number)
+                spans[operand.value] = span._replace(last=number)
         if step.scratch_bytes:
-            spans[~number] = (step.scratch_bytes, number, number)
+            spans[~number] = Lifetime(step.scratch_bytes, number, number)
     return spans
 
 
 def _lent(
-    spans: dict[int, tuple[int, int, int]],
+    spans: dict[int, Lifetime],
     steps: Sequence[Step],
     lenders: Mapping[int, int],
     graph: Graph,

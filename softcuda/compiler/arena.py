@@ -9,14 +9,14 @@ Inference", 2020.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from softcuda.compiler.arena_fit import PaddedLifetime, best_fit, two_ended
 from softcuda.compiler.arena_search import OrderSearch, alive_together
 from softcuda.errors import ArgumentError
 
-__all__ = ["ArenaPlan", "Lifetime", "plan"]
+__all__ = ["ArenaPlan", "Lifetime", "most_bytes", "plan"]
 
 WIDE: Final = 256  # alignment of values of at least WIDE_FROM bytes: their padding is < 10 percent
 WIDE_FROM: Final = 2560
@@ -79,9 +79,9 @@ def plan(values: Sequence[Lifetime]) -> ArenaPlan:
                 f"{value.last}; allowed are at least 0 bytes and a last step not before the first"
             )
     held = [number for number, value in enumerate(values) if value.nbytes]
-    peak = _most_alive([values[number] for number in held])
+    peak = most_bytes([values[number] for number in held])
     blocks = [_block(values[number]) for number in held]
-    padded = _most_alive([Lifetime(*block[:3]) for block in blocks])
+    padded = most_bytes([Lifetime(*block[:3]) for block in blocks])
     promised = int(peak * _PROMISED)
     good = int(padded * _GOOD) if len(held) < _MANY else promised
     best = _search(blocks, padded, good, promised)
@@ -98,8 +98,8 @@ def _block(value: Lifetime) -> PaddedLifetime:
     )
 
 
-def _most_alive(values: Sequence[Lifetime]) -> int:
-    """Return the most bytes alive at once."""
+def most_bytes(values: Iterable[Lifetime]) -> int:
+    """Return the most bytes alive at once, without alignment."""
     changes: dict[int, int] = {}
     for nbytes, first, last in values:
         changes[first] = changes.get(first, 0) + nbytes

@@ -181,16 +181,23 @@ def _fits(chosen: Chosen, variable: int, source: int) -> bool:
 def _in_one(step: Step, variable: int) -> Step | None:
     """Return a step that reads a variable and may write it; None where it may not.
 
-    It may where it reads every element of the variable for the same element of its results.
+    It may where it reads every element of the variable for the same element of its results, and
+    only there: a contraction or reduction may read it in the elementwise ops behind it.
     """
     backend: Any = backends().get(step.backend_id)
     meant = getattr(backend, "in_place", None)
     dims = step.outputs[0].dims
-    for operand in step.inputs:
+    read = set()
+    for number, operand in enumerate(step.inputs):
         if operand.value == variable:
             whole = Operand(variable, 0, dims, contiguous_strides(dims), operand.dtype)
             if operand != whole:
                 return None
+            read.add(number)
+    anchors = [k for k, each in enumerate(step.chain) if each.op.kind is not Kind.ELEMENTWISE]
+    for micro in step.chain[: anchors[-1] + 1] if anchors else ():
+        if not read.isdisjoint(micro.sources):
+            return None
     made: Step | None = None if meant is None else meant(step)
     return made
 

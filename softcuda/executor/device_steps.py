@@ -98,7 +98,7 @@ class DeviceSteps:
 
     def _close(self, run: list[tuple[int, Step]]) -> None:
         if run:
-            segment = Segment(self._session, run)
+            segment = Segment(self._session, run, self._program.places)
             for number, step in run:
                 self._segment_of[number] = segment
                 self._first[number] = run[0][0]
@@ -138,10 +138,10 @@ class DeviceSteps:
                 continue
             memory = self._session.ledger.memory(line.nbytes)
             self._kept.append(memory)
-            inlet = SharedInlet(memory.ptr, line.nbytes, f"leaf {position}")
+            reading = [n for n, s in self._segment_of.items() if readers & set(s.kernels[n])]
+            inlet = SharedInlet(memory.ptr, line.nbytes, f"leaf {position}", frozenset(reading))
             self._shared[position] = inlet
-            first = min(n for n, s in self._segment_of.items() if readers & set(s.kernels[n]))
-            self._segment_of[first].shared_inlets.append(inlet)
+            self._segment_of[min(reading)].shared_inlets.append(inlet)
 
     @property
     def is_one_launch(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from softcuda.driver.copies import CopyEnd
 from softcuda.driver.graph import CudaGraph
-from softcuda.driver.graph_nodes import CopyNode, GraphNode
+from softcuda.driver.graph_nodes import CopyNode, Nodes
 from softcuda.executor.staging import SLOT_BYTES, Staging
 
 __all__ = ["INLET_BYTES", "DeviceCopy", "HostInlet", "SharedInlet"]
@@ -57,7 +57,7 @@ class HostInlet:
         """Let go of the array; `point` names another one before the next run."""
         self._source = _NOTHING
 
-    def add_to(self, graph: CudaGraph, after: tuple[GraphNode, ...]) -> CopyNode:
+    def add_to(self, graph: CudaGraph, after: Nodes) -> CopyNode:
         """Return its new node of a driver graph."""
         src = CopyEnd(self._staging.slot().ptr, is_host=True)
         self.node = graph.add_copy(
@@ -88,15 +88,17 @@ class SharedInlet:
         dst: the address of that place.
         nbytes: its size [bytes].
         label: what messages call it.
+        readers: the numbers of the steps whose kernels read that place.
 
     Attributes:
         node: its node, once the driver graph is made.
     """
 
-    __slots__ = ("_src", "dst", "label", "nbytes", "node")
+    __slots__ = ("_src", "dst", "label", "nbytes", "node", "readers")
 
-    def __init__(self, dst: int, nbytes: int, label: str) -> None:
+    def __init__(self, dst: int, nbytes: int, label: str, readers: frozenset[int]) -> None:
         self._src = 0
+        self.readers = readers
         self.dst = dst
         self.nbytes = nbytes
         self.label = label
@@ -108,7 +110,7 @@ class SharedInlet:
         if self.node is not None:
             self.node.params.srcDevice = src
 
-    def add_to(self, graph: CudaGraph, after: tuple[GraphNode, ...]) -> CopyNode:
+    def add_to(self, graph: CudaGraph, after: Nodes) -> CopyNode:
         """Return its new node of a driver graph."""
         self.node = graph.add_copy(
             CopyEnd(self.dst), CopyEnd(self._src), self.nbytes, after=after, label=self.label
@@ -137,7 +139,7 @@ class DeviceCopy:
         self.node: CopyNode | None = None
         self.ends = (_End(self, "srcDevice"), _End(self, "dstDevice"))
 
-    def add_to(self, graph: CudaGraph, after: tuple[GraphNode, ...]) -> CopyNode:
+    def add_to(self, graph: CudaGraph, after: Nodes) -> CopyNode:
         """Return its new node of a driver graph."""
         src, dst = (CopyEnd(end.value) for end in self.ends)
         self.node = graph.add_copy(dst, src, self.nbytes, after=after, label=self.label)

@@ -59,6 +59,7 @@ class Inputs:
         self._is_on_device = [
             number >= 0 and lines[number].params.device == "cuda" for number in program.leaf_lines
         ]
+        self._given: Sequence[Any] | Mapping[int, Any] | None = None  # where the variables are
         self._buffers = InPlaceBuffers(program)
         self.is_guarding = False
         self._lines = [lines[number] if number >= 0 else None for number in program.leaf_lines]
@@ -68,7 +69,10 @@ class Inputs:
         self._read = [position for position, line in enumerate(self._lines) if line is not None]
         self._is_plain = not any(line and line.op is _VARIABLE for line in self._lines)
         self._is_read_by_kernels = (
-            device is not None and all(self._is_on_device) and not any(self._steps)
+            device is not None
+            and self._is_plain
+            and all(self._is_on_device)
+            and not any(self._steps)
         ) and not program.arenas  # of a program whose steps are never bound again
         # Position and fixed slot of every leaf that steps read, where they read its slot.
         self._filled: list[tuple[int, Array]] = []
@@ -133,12 +137,12 @@ class Inputs:
                 forget.append(position)
             if kept is not bound[position]:
                 self._bind(position, kept)
-        if self._is_plain:
+        if self._fixed and self._is_plain:
             fixed = [(position, self._fixed.get(position)) for position in self._read]
             self._filled = [(p, slot) for p, slot in fixed if slot is not None and slot is bound[p]]
             if len(self._filled) < len(fixed):
                 self._filled = []
-            self._is_pointed = self._is_read_by_kernels and len(transient) == len(bound)
+        self._is_pointed = self._is_read_by_kernels and len(transient) == len(bound)
         return forget
 
     def _bind(self, position: int, array: Array | DeviceArray) -> None:
@@ -150,7 +154,8 @@ class Inputs:
             self._pointers[position] = array.ptr
             if self._device is not None:
                 self._device.move("leaf", position, array.ptr)
-        self._calls.spoil(self._steps[position])
+        if self._steps[position]:
+            self._calls.spoil(self._steps[position])
 
     def _copied(self, position: int, array: Array, is_passing: bool) -> Array | DeviceArray:
         """Return the copy of a host array that steps read, itself where they read it in place."""
@@ -164,6 +169,9 @@ class Inputs:
         return fixed
 
     def _take_variables(self, variables: Sequence[Any] | Mapping[int, Any]) -> None:
+        if variables is self._given:
+            return
+        self._given = variables
         held, updated = self._memory.variables, self._updated
         if all(map(operator.is_, map(held.get, updated), map(variables.__getitem__, updated))):
             return
@@ -210,5 +218,6 @@ class Inputs:
         self._filled = []
         self._is_pointed = False
         self._memory.variables.clear()
+        self._given = None
         self._pointers = [None] * count
         self._targets = [None] * count

@@ -53,7 +53,10 @@ class Runtime:
             for position, number in enumerate(program.leaf_lines)
             if program.graph.lines[number].op.name == "variable"
         ]
-        self._locks = ProgramLocks()
+        lines = [program.graph.lines[program.leaf_lines[position]] for position in self._shared]
+        is_there = on_device is not None and all(line.params.device == "cuda" for line in lines)
+        self._ordinal = on_device.ordinal if on_device is not None and is_there else None
+        self._locks = ProgramLocks(self._ordinal)
         self._given: Sequence[Any] | None = None
         self._calls = StepCalls(program, memory, self._device)
         self._inputs = Inputs(program, memory, self._calls, self._device)
@@ -96,6 +99,9 @@ class Runtime:
                     if self._primary is None:
                         return self._run(leaves, variables, transient)
                     return self._on_device(leaves, variables, transient)
+                if self._locks.every is not None:
+                    with self._locks.every:
+                        return self._on_device(leaves, variables, transient)
                 buffers = list(map(leaves.__getitem__, self._shared))
                 buffers.extend(map(variables.__getitem__, self.program.updated))
                 is_lasting = not any(map(transient.__contains__, self._shared))
@@ -203,7 +209,7 @@ class Runtime:
     def after_fork(self) -> None:
         """Begin anew in a forked child: another thread may have been amid a run."""
         self._lock = threading.RLock()
-        self._locks = ProgramLocks()
+        self._locks = ProgramLocks(self._ordinal)
         self._context = _quiet_context()  # the thread that has entered the old one is not here
         self._is_running = False
         self._is_whole = False

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 from softcuda.backends.launches import Argument, KernelLaunch
 from softcuda.backends.steps import Step
+from softcuda.compiler.dependences import dependences
+from softcuda.compiler.program import Place
 from softcuda.driver.arguments import ArgBuffer
 from softcuda.driver.graph import CudaGraph
 from softcuda.driver.graph_nodes import GraphNode, KernelNode
@@ -70,14 +73,16 @@ def _type_of(argument: Argument) -> type[Any]:
 
 
 class Segment:
-    """Consecutive CUDA steps: a driver graph whose nodes run one after the other.
+    """Consecutive CUDA steps: a driver graph whose nodes wait for what they depend on.
 
-    Small arrays that come from the host between them are nodes too, and copies on the device.
+    Small arrays that come from the host between them are nodes too, and copies on the device. The
+    kernels of one step run one after the other; steps that share no memory, side by side.
 
     Args:
         session: the device.
         steps: number and step, in order: steps with kernels, transfers from the host of up to
             INLET_BYTES, and copies on the device.
+        places: where the values of their program live.
 
     Attributes:
         kernels: step number -> its kernels.
@@ -87,8 +92,15 @@ class Segment:
         label: what messages call it.
     """
 
-    def __init__(self, session: DeviceSession, steps: Sequence[tuple[int, Step]]) -> None:
+    def __init__(
+        self,
+        session: DeviceSession,
+        steps: Sequence[tuple[int, Step]],
+        places: Mapping[int, Place],
+    ) -> None:
         self._session = session
+        self._steps = steps
+        self._places = places
         self._graph: CudaGraph | None = None
         self._launch: Callable[[], object] | None = None
         self.kernels = {
@@ -164,24 +176,36 @@ class Segment:
     def _add_nodes(self, graph: CudaGraph) -> None:
         loader = self._session.loader
         loader.prepare([bound.launch.spec for all_ in self.kernels.values() for bound in all_])
-        before: tuple[GraphNode, ...] = ()
-        for shared in self.shared_inlets:
-            before = (shared.add_to(graph, before),)
-        for number in sorted(self.kernels):
-            moving = self.host_inlets.get(number) or self.copies.get(number)
-            if moving is not None:
-                before = (moving.add_to(graph, before),)
-            for bound in self.kernels[number]:
-                launch = bound.launch
-                config = LaunchConfig(launch.grid, launch.block, launch.shared_bytes)
-                bound.node = graph.add_kernel(
-                    loader.function(launch.spec),
-                    config,
-                    bound.args,
-                    after=before,
-                    label=bound.label,
-                )
-                before = (bound.node,)
+        inlets = [shared.add_to(graph, ()) for shared in self.shared_inlets]
+        reading: dict[int, int] = {}  # step -> the inlets that it reads, as bits
+        for place, shared in enumerate(self.shared_inlets):
+            for number in shared.readers:
+                reading[number] = reading.get(number, 0) | 1 << place
+        behind: dict[int, int] = {}  # step -> the inlets that it comes after
+        done: dict[int, GraphNode] = {}
+        for number, earlier in dependences(self._steps, self._places).items():
+            known, own = reduce(or_, map(behind.__getitem__, earlier), 0), reading.get(number, 0)
+            before = [done[other] for other in earlier]
+            before += [inlet for k, inlet in enumerate(inlets) if (own & ~known) >> k & 1]
+            behind[number] = known | own
+            done[number] = self._add_step(graph, number, before)
+
+    def _add_step(self, graph: CudaGraph, number: int, before: Sequence[GraphNode]) -> GraphNode:
+        """Add the nodes of a step, one after the other; return the last one."""
+        moving = self.host_inlets.get(number) or self.copies.get(number)
+        if moving is not None:
+            return moving.add_to(graph, before)
+        for bound in self.kernels[number]:
+            launch = bound.launch
+            bound.node = graph.add_kernel(
+                self._session.loader.function(launch.spec),
+                LaunchConfig(launch.grid, launch.block, launch.shared_bytes),
+                bound.args,
+                after=before,
+                label=bound.label,
+            )
+            before = (bound.node,)
+        return before[0]
 
 
 def _nbytes(step: Step) -> int:

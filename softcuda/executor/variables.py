@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from operator import is_, methodcaller
 from typing import Any, Final
 
+import numpy as np
+
 from softcuda.forks import renew_in_child
 
 __all__ = ["VARIABLE_LOCKS", "HeldLocks", "ProgramLocks", "VariableLocks"]
@@ -42,17 +44,28 @@ class HeldLocks:
 
 
 class VariableLocks:
-    """One lock a buffer, found by the buffer's identity, gone with the buffer."""
+    """One lock a host buffer, found by its identity, gone with the buffer; one lock a device.
+
+    A device does the work of all threads in one order, so nothing is gained by telling its buffers
+    apart, and a run takes one lock, however many variables it has.
+    """
 
     def __init__(self) -> None:
         self._table = threading.RLock()
         self._locks: dict[int, tuple[weakref.ref[Any], threading.RLock]] = {}
+        self._devices: dict[int, threading.RLock] = {}
         renew_in_child(self)
 
     def after_fork(self) -> None:
         """Forget every lock: no other thread holds one in the child."""
         self._table = threading.RLock()
         self._locks = {}
+        self._devices = {}
+
+    def of_device(self, ordinal: int) -> threading.RLock:
+        """Return the lock of all buffers of a device."""
+        with self._table:
+            return self._devices.setdefault(ordinal, threading.RLock())
 
     def held(self, buffers: Sequence[Any]) -> HeldLocks:
         """Hold the locks of several buffers, taken in one order by everybody.
@@ -64,9 +77,12 @@ class VariableLocks:
 
     def ordered(self, buffers: Sequence[Any]) -> list[threading.RLock]:
         """Return the locks of several buffers, each once, in the one order."""
-        return [self._lock_of(buffer) for _, buffer in sorted({id(b): b for b in buffers}.items())]
+        locks = {id(lock): lock for lock in map(self._lock_of, buffers)}
+        return [lock for _, lock in sorted(locks.items())]
 
     def _lock_of(self, buffer: Any) -> Any:
+        if not isinstance(buffer, np.ndarray):
+            return self.of_device(buffer.ordinal)
         key = id(buffer)
         known = self._locks.get(key)
         if known is not None and known[0]() is buffer:
@@ -88,9 +104,17 @@ VARIABLE_LOCKS: Final = VariableLocks()
 
 
 class ProgramLocks:
-    """The locks of the variables of one program, looked up anew where a buffer is another."""
+    """The locks of the variables of one program, looked up anew where a buffer is another.
 
-    def __init__(self) -> None:
+    Args:
+        ordinal: the device that all of them lie on, None where the host has some.
+
+    Attributes:
+        every: the one lock of them all, where they lie on one device.
+    """
+
+    def __init__(self, ordinal: int | None = None) -> None:
+        self.every = None if ordinal is None else VARIABLE_LOCKS.of_device(ordinal)
         self._buffers: list[Any] = []
         self._locks: list[threading.RLock] = []
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_void_p, memmove, sizeof, string_at
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any, NamedTuple
 
 from softcuda.driver.types import CUDA_MEMCPY3D
@@ -32,9 +33,14 @@ class FakeNode:
 
 
 class FakeGraphs:
-    """Modules whose kernels are those of `kernels`, and graphs of copies of their arguments."""
+    """Modules whose kernels are those of `kernels`, and graphs of copies of their arguments.
+
+    Nodes of a graph run in the order in which they were added; with a source of `chances`, in any
+    order that the graph allows.
+    """
 
     capturing: dict[int, int]
+    chances: Random | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -248,9 +254,9 @@ class FakeGraphs:
         return self.replay(self.executables[executable])
 
     def replay(self, nodes: Sequence[FakeNode]) -> int:
-        """Do the work of nodes in the order in which they were added."""
+        """Do the work of nodes."""
         code = 0
-        for node in nodes:
+        for node in nodes if self.chances is None else self.shuffled(nodes):
             if node.kind == "kernel":
                 self.run_kernel(*node.work)
             elif node.kind == "copy":
@@ -260,6 +266,17 @@ class FakeGraphs:
             elif node.kind == "graph":
                 code = code or self.replay(*node.work)
         return code
+
+    def shuffled(self, nodes: Sequence[FakeNode]) -> Iterator[FakeNode]:
+        """Yield nodes in an order that the graph allows."""
+        assert self.chances is not None
+        left, done = list(nodes), set[int]()
+        while left:
+            ready = [node for node in left if done.issuperset((*node.after, *node.early))]
+            node = self.chances.choice(ready)
+            left.remove(node)
+            done.add(node.handle)
+            yield node
 
     # Tensor maps
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 from fake_driver import FakeDriver
 from fake_kernels import CudaOfTests, fake_kernels, kernel_profile
 from fake_sessions import on_device
+from op_cases import fast_profile
 
 import softcuda as sc
 from softcuda import optim
 from softcuda.dtype import DTYPES
+from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.profile.model import DeviceFacts, PoolSettings, Profile, Row
 from softcuda.profile.vocabulary import work_ops
 
@@ -55,6 +59,30 @@ def test_kernels_that_write_what_they_read_are_meant_for_it(fake: FakeDriver) ->
     assert copied(step) == 0
     turned = sc.compile(sc.sum(g), FAST, target="sm_90a", updates={w: w - g.T})
     assert copied(turned) == 1, "an operand in another order is read by another kernel"
+
+
+@pytest.mark.parametrize(
+    ("make", "copies"),
+    [
+        (lambda w, x, g: w - 0.1 * (x.T @ g), 0),
+        (lambda w, x, g: x.T @ g, 0),
+        (lambda w, x, g: w - 0.1 * (x.T @ g).T, 1),  # lies in another order
+        (lambda w, x, g: w.T - 0.1 * (x.T @ g), 1),
+        (lambda w, x, g: w - 0.1 * (w @ w), 1),  # every element is read for many others
+        (lambda w, x, g: (w @ w) * 0.5, 1),
+        (lambda w, x, g: w - w[:1] * (x.T @ g), 1),
+        (lambda w, x, g: w + sc.sum(sc.stack([w, w * 2.0]), axis=0), 0),
+        (lambda w, x, g: w * sc.sum(sc.reshape(x, (2, 8, 8)), axis=0), 0),
+    ],
+    ids=["gradient", "new", "turned", "turned_w", "factor", "only", "row", "summed", "reduced"],
+)
+def test_products_and_sums_write_what_only_their_chain_reads(
+    fake: FakeDriver, make: Any, copies: int
+) -> None:
+    w = on_cuda(np.ones((8, 8), np.float32), "w")
+    x, g = (sc.input((16, 8), name=name, device="cuda") for name in "xg")
+    step = sc.compile(sc.sum(g), fast_profile(), target="sm_90a", updates={w: make(w, x, g)})
+    assert copied(step) == copies, str(step)
 
 
 @pytest.mark.parametrize("declares", [False, True], ids=["copied", "in_place"])
@@ -123,3 +151,57 @@ def test_vectors_have_room_for_kept_numbers(fake: FakeDriver) -> None:
         width = int(spec.expression.split(",")[1])
         sizes = [DTYPES[name].itemsize for name in kept.findall(spec.expression)]
         assert width * max(sizes, default=1) <= 16, spec.expression
+
+
+def test_a_run_costs_the_host_the_same_for_any_number_of_variables(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CudaOfTests, "in_place", lambda self, step: step, raising=False)
+
+    def calls(count: int) -> int:
+        """Return the calls of Python and C functions in a run."""
+        variables = [on_cuda(np.ones(6, np.float32), f"v{k}") for k in range(count)]
+        step = sc.compile(-variables[0], kernel_profile(), updates={v: v + v for v in variables})
+        step.run()
+        step.run()
+        (segment,) = set(step._ready()._device._segment_of.values())
+        segment._launch = lambda: None  # the fake driver runs every kernel in Python
+        seen: list[str] = []
+        sys.setprofile(lambda frame, event, argument: seen.append(event))
+        try:
+            step.run()
+        finally:
+            sys.setprofile(None)
+        return len(seen)
+
+    assert calls(2) == calls(24)
+
+
+def test_variables_of_a_device_have_one_lock_and_those_of_the_host_one_each(
+    fake: FakeDriver,
+) -> None:
+    there = [on_cuda(np.ones(6, np.float32), name).data for name in "ab"]
+    here = [sc.variable(np.ones(6, np.float32), name).data for name in "cd"]
+    assert len(VARIABLE_LOCKS.ordered(there)) == 1
+    assert len(VARIABLE_LOCKS.ordered([*there, *here, *here])) == 3
+    assert VARIABLE_LOCKS.ordered([*here, *there]) == VARIABLE_LOCKS.ordered([*there, *here[::-1]])
+
+
+def test_a_run_waits_for_an_assignment_to_one_of_its_variables(fake: FakeDriver) -> None:
+    w, v = on_cuda(np.ones(6, np.float32), "w"), on_cuda(np.ones(6, np.float32), "v")
+    step = sc.compile(w + v, kernel_profile(), updates={w: w + v})
+    step.run()
+    begun, found = threading.Event(), []
+
+    def run() -> None:
+        begun.set()
+        found.append(step.run().numpy()[0])
+
+    with VARIABLE_LOCKS.held([v.data]):
+        other = threading.Thread(target=run)
+        other.start()
+        assert begun.wait(5)
+        v.assign(np.full(6, 8, np.float32))
+        assert not found
+    other.join(5)
+    assert found == [10.0]

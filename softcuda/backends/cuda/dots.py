@@ -1,0 +1,130 @@
+"""Contractions without rows and columns, as reductions of products.
+
+    out[b..] = sum over k.. of A[b.., k..] * B[b.., k..]
+
+Neither operand has a label of the result that the other lacks: every product is used once, and the
+operands are read once. A tile of a matrix product would hold one row and one column; a reduction
+with the multiplication in front of it reads vectors of both operands, and shares few results among
+many blocks. Labels that one operand alone has are summed with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from softcuda.backends.cuda.reduce import reduce_steps
+from softcuda.backends.steps import Micro, Operand, Step, Unit
+from softcuda.dtype import DType, compute_dtype
+from softcuda.graph.op import OPS, Kind
+from softcuda.graph.params import Cast, Contraction, Dims, Reduce
+from softcuda.target import Target
+
+__all__ = ["as_reduction", "dot_steps"]
+
+
+def dot_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...] | None:
+    """Return the one step of a contraction that is a reduction; None where it is none.
+
+    Args:
+        backend_id: who was given the unit.
+        unit: a contraction of floats and the chain behind it, or the chain of such a step.
+        target: the device.
+    """
+    is_made = any(micro.op.kind is Kind.REDUCTION for micro in unit.chain)
+    found = unit if is_made else as_reduction(unit)
+    return None if found is None else reduce_steps(backend_id, found, target)
+
+
+def as_reduction(unit: Unit) -> Unit | None:
+    """Return a contraction, and the chain behind it, as a reduction; None where it is none.
+
+    Factors are converted to the compute dtype of the product, multiplied and summed there, and
+    rounded once.
+
+    Args:
+        unit: a contraction of floats, its result not empty.
+    """
+    anchor = unit.chain[0]
+    params = anchor.params
+    if not isinstance(params, Contraction) or params.compute is not None:
+        return None
+    operands = tuple(unit.operands[source] for source in anchor.sources)
+    extents = _extents((params.a, params.b), operands)
+    wide = [{x for x, d in zip(labels, x_.dims, strict=True) if d > 1} for labels, x_ in
+            zip((params.a, params.b), operands, strict=True)]  # fmt: skip
+    if any(x in wide[0] ^ wide[1] for x in params.out):
+        return None
+    summed = [x for x in extents if x not in params.out]
+    nearest = [_strides(labels, x.dims, x.strides, summed) for labels, x in
+               zip((params.a, params.b), operands, strict=True)]  # fmt: skip
+    far = {x: max(abs(s) for s in strides) for x, *strides in zip(summed, *nearest, strict=True)}
+    summed.sort(key=lambda x: -far[x])
+    dims = (*anchor.dims, *(extents[x] for x in summed))
+    if len(anchor.dims) == len(dims) or 0 in dims:
+        return None
+    space = (*params.out, *summed)
+    read = tuple(
+        Operand(x.value, x.offset, dims, _strides(labels, x.dims, x.strides, space), x.dtype)
+        for labels, x in zip((params.a, params.b), operands, strict=True)
+    )
+    return _unit(unit, read, dims)
+
+
+def _extents(labels: Sequence[Dims], operands: Sequence[Operand]) -> dict[int, int]:
+    """Return the extent of every label: of 1 and another the other."""
+    found: dict[int, int] = {}
+    for own, operand in zip(labels, operands, strict=True):
+        for label, extent in zip(own, operand.dims, strict=True):
+            found[label] = extent if found.get(label, 1) == 1 else found[label]
+    return found
+
+
+def _strides(labels: Dims, dims: Dims, strides: Dims, space: Sequence[int]) -> Dims:
+    """Return an operand's strides over labels: those of a repeated one added, 0 for others."""
+    found: Mapping[int, int] = {
+        label: sum(s for x, d, s in zip(labels, dims, strides, strict=True) if x == label and d > 1)
+        for label in labels
+    }
+    return tuple(found.get(label, 0) for label in space)
+
+
+def _unit(unit: Unit, read: tuple[Operand, ...], dims: Dims) -> Unit:
+    """Return the reduction of the product of two operands, with the unit's chain behind it."""
+    anchor = unit.chain[0]
+    held = compute_dtype(anchor.dtype)
+    chain: list[Micro] = []
+
+    def converted(source: int, stored: DType, to: DType, over: Dims) -> int:
+        if stored is to:
+            return source
+        chain.append(Micro(OPS["cast"], (source,), over, to, Cast(to)))
+        return ~(len(chain) - 1)
+
+    operands, factors = list(unit.operands), []
+    for window in read:
+        operands.append(window)
+        factors.append(converted(len(operands) - 1, window.dtype, held, dims))
+    chain.append(Micro(OPS["mul"], tuple(factors), dims, held, ()))
+    axes = tuple(range(len(anchor.dims), len(dims)))
+    chain.append(Micro(OPS["sum"], (~(len(chain) - 1),), anchor.dims, held, Reduce(axes, False)))
+    product = converted(~(len(chain) - 1), held, anchor.dtype, anchor.dims)
+    shift = len(chain) - 1
+
+    def moved(source: int) -> int:
+        if source >= 0:
+            return source
+        return product if source == ~0 else source - shift
+
+    chain += [micro._replace(sources=tuple(map(moved, micro.sources))) for micro in unit.chain[1:]]
+    return _used(unit._replace(chain=tuple(chain), operands=tuple(operands)))
+
+
+def _used(unit: Unit) -> Unit:
+    """Return a unit with only the operands that its chain reads."""
+    used = sorted({s for micro in unit.chain for s in micro.sources if s >= 0})
+    numbers = {old: new for new, old in enumerate(used)}
+    chain = tuple(
+        m._replace(sources=tuple(numbers[s] if s >= 0 else s for s in m.sources))
+        for m in unit.chain
+    )
+    return unit._replace(chain=chain, operands=tuple(unit.operands[k] for k in used))
