@@ -4,8 +4,9 @@
 #
 #     benchmarks/gpu_soft_init.sh [STEP ...]
 #
-# STEP: sweep short diff report load placement training; all by default, about 9 minutes. `sweep` is
-#      the default sweep (under 5 minutes), `short` one of --budget SHORT_S.
+# STEP: sweep short diff report load placement training; these by default, about 9 minutes. `sweep` is
+#      the default sweep (under 5 minutes), `short` one of --budget SHORT_S. `twice` is two sweeps of
+#      the ops in FEW, 25 s each, and how far these agree.
 # OUT: folder that receives everything; default build/gpu_soft_init. Of it
 #        NAME.soft NAME.csv          belong into configs/
 #        threshold.md NAME.svg NAME.html NAME.png   into docs/
@@ -69,11 +70,22 @@ suite() {
 export -f suite
 export OUT NAME
 
+twice() {
+    local each
+    for each in one other; do
+        init "$OUT/$each.soft" --force --ops "$FEW" --budget 25 || return
+    done
+    "$PYTHON" -m softcuda.tools.soft_init --diff "$OUT/one.soft" "$OUT/other.soft"
+}
+export -f twice
+export FEW=${FEW:-add,relu,exp,gelu,where,cast,sum,max,softmax,matmul}
+
 PROFILE="$OUT/$NAME.soft"
 wants sweep && step sweep 330 bash -c 'init "$0"' "$PROFILE"
 wants short && step short $((SHORT_S + 40)) bash -c 'init "$0" --budget "$1"' \
     "$OUT/short.soft" "$SHORT_S"
 wants diff && step diff 30 "$PYTHON" -m softcuda.tools.soft_init --diff "$PROFILE" "$OUT/short.soft"
+wants twice && step twice 70 bash -c twice
 wants report && step report 90 "$PYTHON" -m softcuda.tools.soft_init report "$PROFILE" \
     --output "$OUT" --markdown threshold
 wants load && step load 30 "$PYTHON" -m benchmarks.load_profile "$PROFILE"

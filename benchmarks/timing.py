@@ -21,6 +21,7 @@ __all__ = [
     "Samples",
     "Schedule",
     "Turns",
+    "calls_of",
     "ratios",
     "take_turns",
     "timing_of",
@@ -95,7 +96,7 @@ def take_turns(contestants: Sequence[Contestant], schedule: Schedule) -> dict[st
         for c in contestants
         if not c.absent
     }
-    taken = {name: Samples(_calls(timer, schedule)) for name, timer in timers.items()}
+    taken = {name: Samples(calls_of(timer, schedule)) for name, timer in timers.items()}
     order = list(timers)
     least, most = schedule.rounds
     begin = time.perf_counter()
@@ -112,7 +113,7 @@ def take_turns(contestants: Sequence[Contestant], schedule: Schedule) -> dict[st
     return taken
 
 
-def _calls(timer: timeit.Timer, schedule: Schedule) -> int:
+def calls_of(timer: timeit.Timer, schedule: Schedule) -> int:
     """Return how many calls fill a sample; these calls also warm up."""
     calls = 1
     while True:

@@ -113,10 +113,16 @@ __device__ __forceinline__ void merge_tile(STATE (&states)[WIDTH], i32 across, C
     __syncthreads();
 #pragma unroll 1
     for (i32 column = threadIdx.x; column < columns; column += THREADS) {
-        STATE state = slots[column];
-#pragma unroll 1
-        for (i32 k = 1; k < rows; ++k) state.merge(slots[k * columns + column]);
-        put(column, state);
+        STATE held[THREADS / WARP];  // there are no more rows than warps
+#pragma unroll
+        for (i32 k = 0; k < THREADS / WARP; ++k) {
+            if (k < rows) held[k] = slots[k * columns + column];
+        }
+#pragma unroll
+        for (i32 k = 1; k < THREADS / WARP; ++k) {
+            if (k < rows) held[0].merge(held[k]);
+        }
+        put(column, held[0]);
     }
 }
 

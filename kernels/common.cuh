@@ -60,7 +60,7 @@ struct alignas(sizeof(T) * WIDTH) Vector {
 template <typename T, i32 WIDTH>
 struct alignas(sizeof(T) * WIDTH) Words {
     static constexpr i32 BYTES = sizeof(T) * WIDTH;
-    using Word = select_t<sizeof(T) == 8, u64,
+    using Word = select_t<sizeof(T) >= 8, bits_t<T>,
                           select_t<BYTES >= 4, u32, select_t<BYTES == 2, u16, u8>>>;
     static constexpr i32 LANES = sizeof(Word) / sizeof(T);
     static constexpr i32 BITS = 8 * sizeof(T);
@@ -70,8 +70,12 @@ struct alignas(sizeof(T) * WIDTH) Words {
         Vector<T, WIDTH> vector;
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
-            const Word bits = words[lane / LANES] >> (lane % LANES * BITS);
-            vector.lanes[lane] = bit_cast<T>(static_cast<bits_t<T>>(bits));
+            if constexpr (sizeof(T) == sizeof(Word)) {
+                vector.lanes[lane] = bit_cast<T>(words[lane]);
+            } else {
+                const Word bits = words[lane / LANES] >> (lane % LANES * BITS);
+                vector.lanes[lane] = bit_cast<T>(static_cast<bits_t<T>>(bits));
+            }
         }
         return vector;
     }
@@ -80,10 +84,14 @@ struct alignas(sizeof(T) * WIDTH) Words {
         Words result;
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) {
-            const Word bits = static_cast<Word>(bit_cast<bits_t<T>>(vector.lanes[lane]))
-                              << (lane % LANES * BITS);
-            Word& word = result.words[lane / LANES];
-            word = lane % LANES == 0 ? bits : static_cast<Word>(word | bits);
+            if constexpr (sizeof(T) == sizeof(Word)) {
+                result.words[lane] = bit_cast<Word>(vector.lanes[lane]);
+            } else {
+                const Word bits = static_cast<Word>(bit_cast<bits_t<T>>(vector.lanes[lane]))
+                                  << (lane % LANES * BITS);
+                Word& word = result.words[lane / LANES];
+                word = lane % LANES == 0 ? bits : static_cast<Word>(word | bits);
+            }
         }
         return result;
     }

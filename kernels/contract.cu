@@ -15,8 +15,10 @@
 // Launch: contract BOX::THREADS threads, any number of blocks: they take tasks in turns, and fetch
 // the first steps of the next one while they still sum and store the one before. contract_sum one
 // thread a vector of rows of a tile that is cut.
-// Shared memory: static, STAGES * BLOCK_K * (BLOCK_M + BLOCK_N + 2 vectors) * sizeof(compute_t<T>)
-// and tables of rows, columns and TABLE_DEPTH k.
+// Where stores take memory as long as sums take, blocks start `apart_ns` apart: else all of them
+// would store at once and then leave memory idle, task after task.
+// Shared memory: static, STAGES * BLOCK_K * STRIDEs of BoxLine * sizeof(compute_t<T>) and tables of
+// rows, columns and TABLE_DEPTH k.
 // Limits: extents of b, m, n, k and tasks below 2^31. k = 0 gives zeros.
 // Source: as in contract_tile.cuh; Osama et al., Stream-K (2023), for cutting only some tiles.
 #include "chain.cuh"
@@ -35,10 +37,12 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
     using Feed = Feeder<A, B, T, BOX, WAY_A, WAY_B, OFFSET>;
     using Write = Writer<T, BOX, OFFSET, EPILOGUE, sizeof...(EXTRA), RANK>;
     constexpr i32 BLOCK_K = BOX::BLOCK_K, STAGES = BOX::STAGES;
+    constexpr i32 IS_PLAIN = BOX::FETCH_K >= 0 ? 1 : 0;  // of fetches among products
     constexpr i32 SETS = sizeof(C) == 4 ? 2 : 1;  // of fragments: one is read while one is used
 
     // indices
     const Corner<BOX, C> corner(threadIdx.x);
+    if (problem.apart_ns > 0) __nanosleep(problem.apart_ns * blockIdx.x);
 
     // shared memory
     __shared__ typename Feed::Shared feeding;
@@ -48,8 +52,9 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
     Feed feeder(problem, a, b, feeding);
 #pragma unroll 1
     for (i32 step = 0; step < STAGES - 1; ++step) {
-        feeder.feed(step);
-        feeder.stash(step);
+        feeder.prepare();
+        feeder.fetch(step);
+        feeder.template stash<false>(step);
         __syncthreads();
     }
     i32 stage = 0, filled = STAGES - 1;
@@ -57,16 +62,18 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
         if constexpr (__CUDA_ARCH__ >= 800) ptx::wait_async<STAGES - 2>();
         __syncthreads();
     };
-    const auto turn = [&] {
-        feeder.stash(filled);
+    const auto turn = [&](auto is_plain) {
+        feeder.template stash<is_plain.value != 0>(filled);
         filled = stage;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
         await();
     };
-    Fragments<BOX, C> fragments[SETS];
-    const auto read = [&](Fragments<BOX, C>& set, i32 k) {
-        set.read(feeding.a[stage] + k * Feed::LoaderA::STRIDE + corner.first_row,
-                 feeding.b[stage] + k * Feed::LoaderB::STRIDE + corner.first_column);
+    BoxFragments<BOX, C> fragments[SETS];
+    const i32 own_row = Feed::LoaderA::Line::held(corner.first_row);
+    const i32 own_column = Feed::LoaderB::Line::held(corner.first_column);
+    const auto read = [&](BoxFragments<BOX, C>& set, i32 k) {
+        set.read(feeding.a[stage] + k * Feed::LoaderA::STRIDE + own_row,
+                 feeding.b[stage] + k * Feed::LoaderB::STRIDE + own_column);
     };
     await();
     if (SETS == 2) read(fragments[0], 0);
@@ -79,22 +86,25 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
     i32 left = feeding.goals[slot].depth;
 #pragma unroll 1
     while (true) {
-        feeder.feed(filled);
-        if (left >= BLOCK_K) {
+        feeder.prepare();
+        const bool is_whole = left >= BLOCK_K && (IS_PLAIN == 0 || feeder.is_plain);
+        if (IS_PLAIN == 0 || !is_whole) feeder.fetch(filled);
+        if (is_whole) {
 #pragma unroll
             for (i32 k = 0; k < BLOCK_K; ++k) {
+                if (k == BOX::FETCH_K) feeder.fetch_plain(filled);
                 if (SETS == 1) read(fragments[0], k);
-                if (k + 1 == BLOCK_K) turn();
+                if (k + 1 == BLOCK_K) turn(Constant<IS_PLAIN>{});
                 if (SETS == 2) read(fragments[(k + 1) % 2], (k + 1) % BLOCK_K);
                 fragments[k % SETS].add_to(sums);
             }
         } else {
 #pragma unroll 1
-            for (i32 k = 0; k < left; ++k) {
+            for (i32 k = 0; k < min(left, BLOCK_K); ++k) {
                 read(fragments[0], k);
                 fragments[0].add_to(sums);
             }
-            turn();
+            turn(Constant<0>{});
             if (SETS == 2) read(fragments[0], 0);
         }
         left -= BLOCK_K;
@@ -110,6 +120,7 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
             for (i32 j = 0; j < BOX::THREAD_N; ++j) sums[i][j] = C(0);
         }
     }
+    if constexpr (__CUDA_ARCH__ >= 800) ptx::wait_async<0>();
 }
 
 template <typename T, typename EPILOGUE, i32 RANK, typename... EXTRA>

@@ -49,7 +49,7 @@ struct Side {
     i32 is_flat;
     i32 edge_axes[2];  // of tiles; -1 where there is none
     i32 edge_limits[2];
-    i32 padding;
+    i32 pitch;  // places between rows that are neighbours in the operand, where one vector has them
 
     __device__ __forceinline__ Origin origin(u32 number) const {
         const i32 first = is_flat != 0 ? static_cast<i32>(number) * block : -1;
@@ -77,17 +77,18 @@ struct Side {
         return origin.limits[0] != NO_LIMIT || origin.limits[1] != NO_LIMIT;
     }
 
-    // Entries of RUN rows each, in the operand's order; those of rows that do not exist read the
-    // first row of the box.
-    template <i32 ENTRIES, i32 RUN, i32 THREADS, typename OFFSET>
+    // Entries of a LOADER, in the operand's order; those of rows that do not exist read the first
+    // row of the box.
+    template <typename LOADER, typename OFFSET>
     __device__ __forceinline__ void fill(Entry<OFFSET>* table, const Origin& origin) const {
 #pragma unroll 1
-        for (i32 at = threadIdx.x; at < ENTRIES; at += THREADS) {
-            const i32 index = max(origin.first, 0) + at * RUN;
-            Entry<OFFSET> entry{0, at * RUN};
+        for (i32 at = threadIdx.x; at < LOADER::ENTRIES; at += LOADER::THREADS) {
+            const i32 own = at * LOADER::ROW_RUN, index = max(origin.first, 0) + own;
+            Entry<OFFSET> entry{0, LOADER::spare(own)};
             if (index < count) {
                 entry.from = static_cast<OFFSET>(entries.offset(entries_from, index));
-                if (is_flat == 0) entry.place = entries.offset(entries_place, index);
+                const i32 place = is_flat != 0 ? own : entries.offset(entries_place, index);
+                entry.place = LOADER::placed(place);
                 const bool is_out = has_limits(origin) &&
                                     is_beyond(entries.offset(entries_edge, index), origin);
                 if (is_out) entry.from = 0;
@@ -126,10 +127,11 @@ struct Contraction {
     i32 whole;  // tiles whose depth one task sums
     i32 k_chunk;
     i32 has_vectors;  // the first rows of a place are contiguous in the result
+    i32 apart_ns;     // nanoseconds by which neighbouring blocks start apart
     f32 one;
 };
 
-static_assert(sizeof(Contraction) == 2200, "the planner packs it so");
+static_assert(sizeof(Contraction) == 2208, "the planner packs it so");
 
 // A box of the result and a part of its depth. Tiles are counted batch by batch, in bands of tile
 // rows, column by column: tasks that run at once then share rows and columns in the L2 cache.
@@ -198,6 +200,31 @@ __device__ __forceinline__ i64 extra_offset(const Side& side, const STRIDES& str
     const i64 within = side.places.offset(strides.places, index);
     return side.is_flat != 0 ? within : within + side.tiles.offset(strides.tiles, tile);
 }
+
+// Offsets of one element in every further operand of the epilogue.
+template <i32 COUNT>
+struct Offsets {
+    i64 of[COUNT == 0 ? 1 : COUNT];
+};
+
+// Argument 0 of a chain is the product, the others are elements of the further operands.
+template <typename T, i32 COUNT>
+struct ChainReader {
+    T product;
+    const void* const* extra;
+    Offsets<COUNT> at;
+
+    template <typename SLOT>
+    __device__ __forceinline__ auto operator()(SLOT) const {
+        if constexpr (SLOT::NUMBER == 0) {
+            return product;
+        } else {
+            using Read = typename SLOT::type;
+            constexpr i32 PLACE = SLOT::NUMBER - 1;
+            return static_cast<const Read*>(extra[PLACE])[at.of[PLACE]];
+        }
+    }
+};
 
 // Sum to result: rounded to T, then through the chain.
 template <typename T, typename EPILOGUE, i32 COUNT>

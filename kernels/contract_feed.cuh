@@ -1,7 +1,7 @@
 // The way of a contraction's operands to shared memory, task after task.
 //
-//   Feeder    open: begins the reading of a task; feed: starts the way of its next step into a
-//             stage of a ring; stash: ends the way of what came through registers
+//   Feeder    open: begins the reading of a task; prepare, fetch: start the way of its next step
+//             into a stage of a ring; stash: ends the way of what came through registers
 //
 // A block's tasks follow each other in the ring: the first steps of the next task are on their way
 // while the task before is still summed and stored. Tables are made anew only where they change:
@@ -17,6 +17,7 @@ struct Feeder {
     using LoaderA = BoxLoader<A, T, BOX, BOX::BLOCK_M, WAY_A, OFFSET>;
     using LoaderB = BoxLoader<B, T, BOX, BOX::BLOCK_N, WAY_B, OFFSET>;
     static constexpr i32 BLOCK_K = BOX::BLOCK_K, STAGES = BOX::STAGES, THREADS = BOX::THREADS;
+    static constexpr bool IS_HELD = !LoaderA::IS_DIRECT || !LoaderB::IS_DIRECT;
     static constexpr i32 SLOTS = 8;
     static_assert(SLOTS > STAGES, "tasks in the ring, and one that is still stored");
     static constexpr i32 DEPTHS = TABLE_DEPTH / BLOCK_K * BLOCK_K;  // a step lies in one table
@@ -43,19 +44,23 @@ struct Feeder {
     i32 rows_key = NO_KEY, columns_key = NO_KEY;
     const A* from_a;
     const B* from_b;
+    bool is_plain;  // see fetch_plain
 
     __device__ __forceinline__ Feeder(const Contraction& c, const A* first_a, const B* first_b,
                                       Shared& held)
         : problem(c), a(first_a), b(first_b), shared(held), next(blockIdx.x) {
         load_a.is_aligned = reinterpret_cast<u64>(a) % LoaderA::BYTES == 0;
         load_b.is_aligned = reinterpret_cast<u64>(b) % LoaderB::BYTES == 0;
+        is_plain = load_a.is_aligned && load_b.is_aligned && problem.depth > 0;
+        load_a.pitch = problem.rows.pitch;
+        load_b.pitch = problem.columns.pitch;
     }
 
     __device__ __forceinline__ void find_depths() {
         table_k = k;
 #pragma unroll 1
         for (i32 at = threadIdx.x; at < DEPTHS; at += THREADS) {
-            const i32 own = min(k + at, max(problem.depth - 1, 0));
+            const i32 own = k + at < problem.depth ? k + at : 0;
             const MultiIndex& axes = problem.depth_axes;
             shared.depths[0][at] = static_cast<OFFSET>(axes.offset(problem.a_depth, own));
             shared.depths[1][at] = static_cast<OFFSET>(axes.offset(problem.b_depth, own));
@@ -82,11 +87,11 @@ struct Feeder {
         const bool has_rows = row.key() != rows_key, has_columns = column.key() != columns_key;
         if (has_rows) {
             rows_key = row.key();
-            problem.rows.fill<LoaderA::ENTRIES, LoaderA::RUN, THREADS>(shared.rows, row);
+            problem.rows.fill<LoaderA>(shared.rows, row);
         }
         if (has_columns) {
             columns_key = column.key();
-            problem.columns.fill<LoaderB::ENTRIES, LoaderB::RUN, THREADS>(shared.columns, column);
+            problem.columns.fill<LoaderB>(shared.columns, column);
         }
         const i32 from_table = k - table_k;
         const bool has_depths = table_k >= 0 && from_table >= 0 && from_table < DEPTHS &&
@@ -95,26 +100,45 @@ struct Feeder {
         return has_rows || has_columns || !has_depths;
     }
 
-    // All threads are behind a barrier since the last call, and so may write the tables.
-    __device__ __forceinline__ void feed(i32 stage) {
+    // Makes tables for the next step. All threads are behind a barrier since the last call, and so
+    // may write them.
+    __device__ __forceinline__ void prepare() {
         if (steps == 0) {
             if (next < static_cast<u32>(problem.tasks) && open()) __syncthreads();
         } else if (k == table_k + DEPTHS) {
             find_depths();
             __syncthreads();
         }
-        if (steps > 0) {
-            const i32 at = k - table_k;
-            load_a.fetch(from_a, shared.rows, shared.depths[0] + at, left, shared.a[stage]);
-            load_b.fetch(from_b, shared.columns, shared.depths[1] + at, left, shared.b[stage]);
-        }
-        if constexpr (__CUDA_ARCH__ >= 800) ptx::commit_async();
     }
 
+    // Starts the way of the next step, if there is one.
+    __device__ __forceinline__ void fetch(i32 stage) {
+        if (steps > 0) fetch_from<false>(k - table_k, stage);
+        if constexpr (__CUDA_ARCH__ >= 800) ptx::commit_async();
+    }
+    // The same without a branch, where `is_plain`: some step once more where there is none. What
+    // comes through registers is loaded in front of all products behind this, and stored behind
+    // them: the compiler moves neither across a branch.
+    __device__ __forceinline__ void fetch_plain(i32 stage) {
+        fetch_from<true>(steps > 0 ? k - table_k : 0, stage);
+        if constexpr (__CUDA_ARCH__ >= 800) ptx::commit_async();
+        if (IS_HELD && k < table_k) __trap();  // a step lies in its table
+    }
+    template <bool IS_PLAIN>
+    __device__ __forceinline__ void fetch_from(i32 at, i32 stage) {
+        const OFFSET* const a_depths = shared.depths[0] + at;
+        const OFFSET* const b_depths = shared.depths[1] + at;
+        load_a.template fetch<IS_PLAIN>(from_a, shared.rows, a_depths, left, shared.a[stage]);
+        load_b.template fetch<IS_PLAIN>(from_b, shared.columns, b_depths, left, shared.b[stage]);
+    }
+
+    // Ends the way of a step; IS_PLAIN behind fetch_plain.
+    template <bool IS_PLAIN>
     __device__ __forceinline__ void stash(i32 stage) {
+        if ((IS_HELD || !IS_PLAIN) && steps == 0) return;
+        load_a.template stash<IS_PLAIN>(shared.rows, left, shared.a[stage]);
+        load_b.template stash<IS_PLAIN>(shared.columns, left, shared.b[stage]);
         if (steps == 0) return;
-        load_a.stash(shared.rows, left, shared.a[stage]);
-        load_b.stash(shared.columns, left, shared.b[stage]);
         k += BLOCK_K;
         left -= BLOCK_K;
         --steps;

@@ -5,8 +5,8 @@
 //   linspace        out[n] = start + n * step, or start * (1 - n / m) + stop * (n / m), in f64
 //   eye             out[r, c] = c - r == k ? one : 0
 //
-// Dtypes: full and eye by size (u8 u16 u32 u64); arange and linspace any. Layouts: outputs dense.
-// Every architecture.
+// Dtypes: full and eye by size (u8 u16 u32 u64 u128); arange and linspace any real one.
+// Layouts: outputs dense. Every architecture.
 // Launch: 256 threads a block, 4 outputs (full: vectors of 16 bytes) a thread and step, any number
 // of blocks.
 // Shared memory: none.
@@ -15,8 +15,9 @@
 #include "walk.cuh"
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS) full(T* __restrict__ out, i64 count, u64 value) {
-    static_assert(sizeof(T) <= 8, "an element has at most 8 bytes");
+__global__ void __launch_bounds__(THREADS)
+    full(T* __restrict__ out, i64 count, carried_t<T> value) {
+    static_assert(sizeof(T) <= 16, "an element has at most 16 bytes");
     constexpr i32 WIDTH = 16 / sizeof(T);
     const T element = static_cast<T>(value);
     const bool is_aligned = reinterpret_cast<u64>(out) % 16 == 0;
@@ -63,12 +64,12 @@ __global__ void __launch_bounds__(THREADS)
 
 template <typename T, typename INDEX>
 __global__ void __launch_bounds__(THREADS)
-    eye(T* __restrict__ out, i64 count, divisor_t<INDEX> columns, i64 k, u64 one) {
-    static_assert(sizeof(T) <= 8, "an element has at most 8 bytes");
+    eye(T* __restrict__ out, i64 count, divisor_t<INDEX> columns, i64 k, carried_t<T> one) {
+    static_assert(sizeof(T) <= 16, "an element has at most 16 bytes");
     make_outputs<INDEX>(out, count, [&](i64 n) {
         const auto number = static_cast<count_t<INDEX>>(n);
         const auto row = columns.quotient(number);
         const i64 column = static_cast<i64>(columns.remainder(number, row));
-        return column - static_cast<i64>(row) == k ? static_cast<T>(one) : T(0);
+        return column - static_cast<i64>(row) == k ? static_cast<T>(one) : T{};
     });
 }

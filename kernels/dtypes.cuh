@@ -60,10 +60,22 @@ using compute_t = select_t<is_16_bit<T>, f32, T>;
 template <typename T>
 using sum_t = select_t<is_float<T>, compute_t<T>, i64>;
 
-// The unsigned integer of the size of a type.
+// 16 bytes that lie like complex128: at multiples of 8.
+struct u128 {
+    u64 low;
+    u64 high;
+};
+
+// The unsigned integer of the size of a type; the machine's vector for 16 bytes.
 template <typename T>
-using bits_t = select_t<sizeof(T) == 8, u64,
-                        select_t<sizeof(T) == 4, u32, select_t<sizeof(T) == 2, u16, u8>>>;
+using bits_t = select_t<
+    sizeof(T) == 16, uint4,
+    select_t<sizeof(T) == 8, u64,
+             select_t<sizeof(T) == 4, u32, select_t<sizeof(T) == 2, u16, u8>>>>;
+
+// Whether a type may lie where one access cannot move it: complex numbers lie as their parts do.
+template <typename T>
+constexpr bool is_parted = alignof(T) < sizeof(T);
 
 // The bits of a value as another type of the same size. The value comes as a copy: behind a
 // reference the compiler forgets how an address in memory is aligned, and moves byte by byte.

@@ -40,7 +40,7 @@ struct DenseLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
         for (i32 u = 0; u < UNROLL; ++u) {
             place[u] = (u * THREADS + static_cast<i32>(threadIdx.x)) * WIDTH;
             const i32 from = IS_WHOLE || place[u] < limit ? place[u] : 0;
-            (get<K>(readers).template fetch<true>(u, in + from), ...);
+            (get<K>(readers).template fetch<IS_WHOLE>(u, in + from), ...);
         }
         // compute and store
 #pragma unroll
@@ -51,8 +51,8 @@ struct DenseLoop<CHAIN, THREADS, Numbers<K...>, OPERANDS...> {
                 made.lanes[lane] = CHAIN::apply(get<K>(readers).at(u, lane)..., status);
             }
             if (IS_WHOLE || place[u] < limit) {
-                stored(out + place[u], made);
-                (get<K>(readers).keep(in + place[u], WIDTH, true), ...);
+                put_lanes(out + place[u], made, WIDTH, IS_WHOLE);
+                (get<K>(readers).keep(in + place[u], WIDTH, IS_WHOLE), ...);
             }
         }
     }

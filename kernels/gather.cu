@@ -6,8 +6,8 @@
 //
 // take reads data at the output's axes before and behind the indices', gather at all but one; to
 // the kernel these are strides, 0 along the axes that an operand does not have.
-// Dtypes: data by size (u8 u16 u32 u64), indices i32 or i64 as `is_long` says. Layouts: inputs of
-// any strides; outputs dense. Every architecture.
+// Dtypes: data by size (u8 u16 u32 u64 u128), indices i32 or i64 as `is_long` says.
+// Layouts: inputs of any strides; outputs dense. Every architecture.
 // Launch: 256 threads a block, 4 outputs (1 with i64) a thread and step, any number of blocks.
 // Shared memory: none.
 // Limits: 64 axes. INDEX is i64 where an offset passes 2^31. Of several indices out of range any
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS)
 template <typename T, typename INDEX>
 __global__ void __launch_bounds__(THREADS)
     one_hot(T* __restrict__ out, const void* __restrict__ indices, i64 count, Walk<INDEX, 1> walk,
-            u64 one, i32 is_long) {
+            carried_t<T> one, i32 is_long) {
     static_assert(sizeof(walk) <= 3800, "the parameters fit 4 KiB");
     make_outputs<INDEX>(out, count, [&](i64 n) {
         INDEX depth = 0, from = 0;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(THREADS)
             if (axis == 0) depth = at;
             from += at * walk.strides[0][axis];
         });
-        return index_at(indices, from, is_long) == depth ? static_cast<T>(one) : T(0);
+        return index_at(indices, from, is_long) == depth ? static_cast<T>(one) : T{};
     });
 }
 

@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(WARPS * 32, 1)
 
     // store
     const void* const pointers[] = {extra..., nullptr};
-    const Finish<T, EPILOGUE, sizeof...(EXTRA), RANK> finish{problem, extras, pointers};
+    const Finish<T, EPILOGUE, RANK, EXTRA...> finish{problem, extras, pointers};
     auto* const result = out + problem.batch_axes.offset(problem.out_batches, tile.batch);
     C* const part = partial + static_cast<i64>(work.part) * (FEW * Own::SPAN);
     for (i32 place = threadIdx.x; place < FEW * Own::SPAN; place += Own::THREADS) {

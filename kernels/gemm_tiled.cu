@@ -13,8 +13,8 @@
 //
 // Launch: gemm_tiled TILE::THREADS threads; blocks = whole + (tiles - whole) * splits, the parts of
 // a tile beside each other. gemm_split_sum one thread a vector of a tile that is cut.
-// Shared memory: static, STAGES * BLOCK_K * (BLOCK_M + BLOCK_N + 2 vectors) * sizeof(compute_t<T>),
-// 8 * (BLOCK_M + BLOCK_N) bytes, and 48 * BLOCK_K where a path is ANY.
+// Shared memory: static, STAGES * BLOCK_K * (BLOCK_M + BLOCK_N + 2 vectors) * sizeof(compute_t<T>)
+// and the gaps of Layered, 8 * (BLOCK_M + BLOCK_N) bytes, and 48 * BLOCK_K where a path is ANY.
 // Limits: extents of b, m, n, k below 2^31, blocks too. k = 0 gives zeros.
 // Source: as in tile.cuh; Osama et al., Stream-K (2023), for cutting only the tiles of a last wave.
 #include "chain.cuh"
@@ -34,10 +34,13 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
     using LoaderA = TileLoader<A, T, TILE::BLOCK_M, TILE::BLOCK_K, TILE::THREADS, PATH_A>;
     using LoaderB = TileLoader<B, T, TILE::BLOCK_N, TILE::BLOCK_K, TILE::THREADS, PATH_B>;
     using Held = Slab<TILE, C>;
-    constexpr i32 BLOCK_K = TILE::BLOCK_K, STAGES = TILE::STAGES;
+    using LinesA = typename LoaderA::Lines;
+    using LinesB = typename LoaderB::Lines;
+    constexpr i32 BLOCK_K = TILE::BLOCK_K, STAGES = TILE::STAGES, SLICE_K = TILE::SLICE_K;
     constexpr i32 SETS = sizeof(C) == 4 ? 2 : 1;  // of fragments: one is read while one is used
-    constexpr i32 SIZE_A = BLOCK_K * LoaderA::STRIDE, SIZE = SIZE_A + BLOCK_K * LoaderB::STRIDE;
+    constexpr i32 SIZE_A = LinesA::SIZE, SIZE = SIZE_A + LinesB::SIZE;
     constexpr i32 REST = 2;  // of depth_offsets; the others take turns
+    constexpr bool IS_LONG = BLOCK_K >= 64;  // steps are few: none reads ahead in vain
     constexpr bool HAS_OFFSETS = PATH_A == ANY || PATH_B == ANY;
     static_assert(Held::SIZE <= STAGES * SIZE, "the slab takes the place of tiles");
 
@@ -87,8 +90,10 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
     u32 fill_a = base + LoaderA::place() * sizeof(C);
     u32 fill_b = base + (SIZE_A + LoaderB::place()) * sizeof(C);
     const Place<TILE, C> place;
-    u32 line_a = base + place.row(0) * sizeof(C);
-    u32 line_b = base + (SIZE_A + place.column(0)) * sizeof(C);
+    const u32 first_a = base + place.row(0) * sizeof(C);
+    const u32 first_b = base + (SIZE_A + place.column(0)) * sizeof(C);
+    u32 line_a = first_a + LinesA::line(place.slice * SLICE_K) * sizeof(C);
+    u32 line_b = first_b + LinesB::line(place.slice * SLICE_K) * sizeof(C);
     const auto at = [](u32 address) { return ptx::shared_pointer<C>(address); };
     i32 left = tiles_k;  // tiles that are not fetched
     const auto fetch = [&](i32 slot) {
@@ -111,7 +116,7 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
     Fragments<TILE, C> fragments[SETS];
     C sums[TILE::THREAD_M][TILE::THREAD_N] = {};
     find_depth(first_k, 0);
-    __syncthreads();
+    if (HAS_OFFSETS) __syncthreads();
 #pragma unroll 1
     for (i32 step = 0; step < STAGES - 1; ++step) {
         if (step < tiles_k) {
@@ -141,9 +146,9 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
         await(Constant<0>{});
         constexpr i32 BEHIND = (STAGES - 1) * STAGE;
 #pragma unroll 1
-        for (i32 i = 0; i < count; ++i) {
-            fragments[0].read(at(line_a + BEHIND) + i * LoaderA::STRIDE,
-                              at(line_b + BEHIND) + i * LoaderB::STRIDE);
+        for (i32 i = place.slice; i < count; i += TILE::SLICES) {
+            fragments[0].read(at(first_a + BEHIND) + LinesA::line(i),
+                              at(first_b + BEHIND) + LinesB::line(i));
             fragments[0].add_to(sums);
         }
         __syncthreads();
@@ -156,18 +161,22 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
     i32 next_fill = (1 - STAGES) * STAGE;  // the stage that was just read is filled next
 #pragma unroll 1
     for (i32 step = 0; step < tiles_k; ++step) {
+        const bool reads_ahead = !IS_LONG || step + STAGES - 1 < tiles_k;
 #pragma unroll
-        for (i32 k = 0; k < BLOCK_K; ++k) {
+        for (i32 k = 0; k < SLICE_K; ++k) {
             if (k == TILE::FETCH_K) {
-                fetch((step + STAGES - 1) & 1);
+                if (reads_ahead) {
+                    fetch((step + STAGES - 1) & 1);
+                } else if constexpr (__CUDA_ARCH__ >= 800) {
+                    ptx::commit_async();
+                }
                 find_depth(first_k + (step + STAGES) * BLOCK_K, (step + STAGES) & 1);
             }
             if (SETS == 1) {
-                fragments[0].read(at(line_a) + k * LoaderA::STRIDE,
-                                  at(line_b) + k * LoaderB::STRIDE);
+                fragments[0].read(at(line_a) + LinesA::line(k), at(line_b) + LinesB::line(k));
             }
-            if (k + 1 == BLOCK_K) {
-                stash();
+            if (k + 1 == SLICE_K) {
+                if (reads_ahead) stash();
                 fill_a += next_fill;
                 fill_b += next_fill;
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -177,9 +186,9 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
                 await(Constant<STAGES - 2>{});
             }
             if (SETS == 2) {
-                const i32 next = (k + 1) % BLOCK_K;
-                fragments[(k + 1) % 2].read(at(line_a) + next * LoaderA::STRIDE,
-                                            at(line_b) + next * LoaderB::STRIDE);
+                const i32 next = (k + 1) % SLICE_K;
+                fragments[(k + 1) % 2].read(at(line_a) + LinesA::line(next),
+                                            at(line_b) + LinesB::line(next));
             }
             fragments[k % SETS].add_to(sums);
         }
@@ -197,10 +206,11 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
         column_offsets[column] = problem.column_axes.offset(problem.out_columns, own);
     }
     const void* const pointers[] = {extra..., nullptr};
-    const Finish<T, EPILOGUE, sizeof...(EXTRA), RANK> finish{problem, extras, pointers};
+    const Finish<T, EPILOGUE, RANK, EXTRA...> finish{problem, extras, pointers};
     auto* const result = out + problem.batch_axes.offset(problem.out_batches, tile.batch);
     C* const part = partial + static_cast<i64>(work.part) * (TILE::BLOCK_M * TILE::BLOCK_N);
     constexpr i32 WIDTH = Held::WIDTH;
+    constexpr i32 AT_ONCE = Held::PASSES == 1 ? 8 : 4;  // results of a thread
     constexpr u64 BYTES = sizeof(*result) * WIDTH;
     constexpr bool TAKES_VECTORS = finish.IS_PLAIN && BYTES <= 16;  // f64 of f32 sums does not
     const i32 rows = problem.m - tile.first_row, columns = problem.n - tile.first_column;
@@ -212,27 +222,28 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
         slab.write(sums, pass);
         __syncthreads();
         if (work.part >= 0) {
-            slab.template visit<WIDTH>(pass, [&](i32 row, i32 column, const auto& found) {
-                store(part + row * TILE::BLOCK_N + column, found);
+            slab.template visit<WIDTH, 1>(pass, [&](const auto& taken) {
+                store(part + taken.rows[0] * TILE::BLOCK_N + taken.columns[0], taken.sums[0]);
             });
         } else if (has_vectors) {
-            slab.template visit<WIDTH>(pass, [&](i32 row, i32 column, const auto& found) {
+            slab.template visit<WIDTH, 1>(pass, [&](const auto& taken) {
+                const i32 row = taken.rows[0], column = taken.columns[0];
                 if (row >= rows || column >= columns) return;
                 if constexpr (TAKES_VECTORS) {
                     Vector<typename EPILOGUE::Result, WIDTH> made;
 #pragma unroll
                     for (i32 lane = 0; lane < WIDTH; ++lane) {
-                        made.lanes[lane] = convert<typename EPILOGUE::Result>(found.lanes[lane]);
+                        const C sum = taken.sums[0].lanes[lane];
+                        made.lanes[lane] = convert<typename EPILOGUE::Result>(sum);
                     }
                     store(result + row_offsets[row] + column_offsets[column], made);
                 }
             });
         } else {
-            slab.template visit<1>(pass, [&](i32 row, i32 column, const auto& found) {
-                if (row >= rows || column >= columns) return;
-                const i32 m = tile.first_row + row, n = tile.first_column + column;
-                result[row_offsets[row] + column_offsets[column]] =
-                    finish(found.lanes[0], tile.batch, m, n);
+            slab.template visit<1, AT_ONCE>(pass, [&](auto taken) {
+                finish_taken(finish, tile, taken, [&](i32 row, i32 column, auto made) {
+                    result[row_offsets[row] + column_offsets[column]] = made;
+                });
             });
         }
         __syncthreads();
@@ -271,7 +282,7 @@ __global__ void __launch_bounds__(256, 1)
 
     // store
     const void* const pointers[] = {extra..., nullptr};
-    const Finish<T, EPILOGUE, sizeof...(EXTRA), RANK> finish{problem, extras, pointers};
+    const Finish<T, EPILOGUE, RANK, EXTRA...> finish{problem, extras, pointers};
     auto* const result = out + problem.batch_axes.offset(problem.out_batches, tile.batch) +
                          problem.row_axes.offset(problem.out_rows, row);
 #pragma unroll

@@ -9,13 +9,13 @@
 //   T: f16 bf16 f32 f64, the dtype of the result; computed in f32 (f64), rounded once; x, weight
 //   and bias of any dtype; weight and bias may be null
 //
-// Launch: 256 threads a block, BLOCK of layer_norm_held; x counts teams, of layer_norm in a
-// grid-stride loop.
+// Launch: 256 threads a block, BLOCK of layer_norm_held; x counts teams, in a grid-stride loop but
+// for layer_norm_held without IS_AHEAD.
 // Shared memory: a state a warp, and a pair of numbers a team.
 // Limits: any extents and strides; out is dense.
 // Source: Ba, Kiros and Hinton, Layer normalization (2016); Chan, Golub and LeVeque (1983).
+#include "held_row.cuh"
 #include "moments.cuh"
-#include "row_space.cuh"
 
 // A pointer to numbers of a dtype that is known at launch.
 struct Numbers {
@@ -43,6 +43,17 @@ __device__ __forceinline__ VALUE inverse_deviation(VALUE variance, f64 eps) {
 
 // ---- rows in registers --------------------------------------------------------------------------
 
+// 16-bit lanes, to be converted where they are used: as numbers that stay they would take twice the
+// registers.
+template <typename T, i32 WIDTH>
+__device__ __forceinline__ Packed<T, WIDTH> unrelated(Packed<T, WIDTH> vector) {
+    if constexpr (is_16_bit<T>) {
+#pragma unroll
+        for (u32& word : vector.raw.words) word = ptx::unrelated(word);
+    }
+    return vector;
+}
+
 // The sum of a number of every thread of a team.
 template <typename VALUE>
 __device__ __forceinline__ VALUE team_sum(VALUE value, i32 team, VALUE* slots) {
@@ -52,60 +63,63 @@ __device__ __forceinline__ VALUE team_sum(VALUE value, i32 team, VALUE* slots) {
     return lanes_total(warps_value(value, team / WARP, slots), team / WARP, sum);
 }
 
-// Two passes over the row: its mean, then the squares of what is left.
-template <typename T, i32 VECTORS, i32 WARPS>
-__device__ __forceinline__ void standardise(Row<T, VECTORS>& row, f64 eps, i32 team,
-                                            compute_t<T> (&slots)[2][WARPS]) {
+// Two passes over the row: its mean, then the squares of what is left. `share` is 1 / length. What
+// is rounded to 16 bits needs neither a division nor a root to the last bit.
+template <typename T, typename ROW, i32 WARPS>
+__device__ __forceinline__ void standardise(ROW& row, compute_t<T> eps, compute_t<T> share,
+                                            i32 team, compute_t<T> (&slots)[2][WARPS]) {
     using Value = compute_t<T>;
+    const auto sum = [](Value a, Value b) { return add(a, b); };
     const Value count = static_cast<Value>(row.length);
-    const Value some = row.sum([&](i32 i) { return row.x[i]; });
-    const Value mean = divide(team_sum(some, team, slots[0]), count);
+    const Value some = team_sum(row.joined([&](i32 i) { return row.x[i]; }, sum), team, slots[0]);
+    Value mean;
+    if constexpr (is_16_bit<T>) {
+        const Value near = some * share;
+        mean = __fmaf_rn(__fmaf_rn(-near, count, some), share, near);
+    } else {
+        mean = divide(some, count);
+    }
+    const auto squared = [&](i32 i) { return row.x[i] * row.x[i]; };
     Value squares;
     if (row.is_full()) {
-        squares = row.sum([&](i32 i) {
-            row.x[i] -= mean;
-            return row.x[i] * row.x[i];
-        });
+        squares = row.joined(
+            [&](i32 i) {
+                row.x[i] -= mean;
+                return squared(i);
+            },
+            sum);
     } else {
-        squares = row.sum([&](i32 i) {
-            row.x[i] = row.has(i) ? row.x[i] - mean : Value(0);
-            return row.x[i] * row.x[i];
-        });
+        squares = row.joined(
+            [&](i32 i) {
+                row.x[i] = row.has(i) ? row.x[i] - mean : Value(0);
+                return squared(i);
+            },
+            sum);
     }
-    const Value variance = divide(team_sum(squares, team, slots[1]), count);
-    const Value factor = inverse_deviation(variance, eps);
+    const Value total = team_sum(squares, team, slots[1]);
+    Value factor;
+    if constexpr (is_16_bit<T>) {
+        factor = rsqrtf(__fmaf_rn(total, share, eps));
+    } else {
+        factor = inverse_deviation(divide(total, count), eps);
+    }
 #pragma unroll
-    for (i32 i = 0; i < Row<T, VECTORS>::ELEMENTS; ++i) row.x[i] *= factor;
+    for (i32 i = 0; i < ROW::ELEMENTS; ++i) row.x[i] *= factor;
 }
 
-// Calls CHANGE(element of the row, factor for it) for all elements of a thread.
-template <typename T, i32 VECTORS, typename CHANGE>
-__device__ __forceinline__ void change_by(Row<T, VECTORS>& row, const T* factors, bool aligned,
-                                          CHANGE change) {
-    using Value = compute_t<T>;
-    constexpr i32 WIDTH = Row<T, VECTORS>::WIDTH;
-#pragma unroll
-    for (i32 k = 0; k < VECTORS; ++k) {
-        const T* const at = factors + row.first + k * row.stride;
-        Packed<T, WIDTH> vector = {};
-        if (aligned) {
-            if (row.left(k) > 0) vector.load(at);
-        } else {
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) {
-                if (row.has(k * WIDTH + lane)) vector.set(lane, at[lane]);
-            }
-        }
-#pragma unroll
-        for (i32 lane = 0; lane < WIDTH; ++lane) {
-            Value& x = row.x[k * WIDTH + lane];
-            x = change(x, convert<Value>(vector.lane(lane)));
-        }
+// x * weight + bias; what is rounded to 16 bits is not rounded before.
+template <typename T>
+__device__ __forceinline__ compute_t<T> scaled(compute_t<T> x, compute_t<T> weight,
+                                               compute_t<T> bias) {
+    if constexpr (is_16_bit<T>) {
+        return __fmaf_rn(x, weight, bias);
+    } else {
+        return x * weight + bias;
     }
 }
 
 // x, weight and bias are of dtype T and dense along a row, which its team holds.
-template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS>
+template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS, bool IS_AHEAD>
 __global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
     layer_norm_held(T* __restrict__ out, const T* __restrict__ source,
                     const T* __restrict__ weight, const T* __restrict__ bias, f64 eps,
@@ -113,32 +127,59 @@ __global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
     static_assert(is_float<T>, "the result is of floats");
     static_assert(BLOCK % WARP == 0, "whole warps");
     using Value = compute_t<T>;
+    using Held = HeldRow<T, VECTORS, IS_AHEAD>;
+    using Packed = typename Held::Packed;
+    constexpr i32 WIDTH = Held::WIDTH;
 
     // indices
-    const i32 team = 1 << space.team_log;
-    const i32 teams = BLOCK >> space.team_log;
-    const i32 lane = threadIdx.x & (team - 1);
     const bool aligned = space.is_even && is_vector_address(out) && is_vector_address(source) &&
                          is_vector_address(weight) && is_vector_address(bias);
+    Held row(space, BLOCK, aligned);
 
     // shared memory
     __shared__ Value slots[2][BLOCK / WARP];
 
-    // load
-    const i64 row = static_cast<i64>(blockIdx.x) * teams + (threadIdx.x >> space.team_log);
-    const bool is_row = row < space.rows;
-    Row<T, VECTORS> held(lane, team, is_row ? static_cast<i32>(space.length) : 0);
-    held.load_row(source + (is_row ? space.row(0, row) : 0), aligned, Value(0));
-    // compute
-    standardise(held, eps, team, slots);
-    if (weight != nullptr) {
-        change_by(held, weight, aligned, [](Value x, Value w) { return x * w; });
+    // load: weight and bias stay where registers are left for them
+    constexpr bool IS_KEPT = IS_AHEAD && VECTORS <= 2;
+    constexpr i32 GROUP = IS_KEPT || (!IS_AHEAD && BLOCK < 1024) ? 2 : 1;
+    Packed weights[GROUP];
+    Packed biases[GROUP];
+    const auto load_factors = [&](i32 k) {
+        row.template load<false>(weights, weight, k, weight != nullptr, convert<T>(Value(1)));
+        // x + -0 is x
+        row.template load<false>(biases, bias, k, bias != nullptr, convert<T>(Value(-0.0)));
+    };
+    row.send(source, space, 0, row.number, convert<T>(Value(0)));
+    if constexpr (IS_KEPT) {
+        load_factors(0);
+    } else if constexpr (IS_AHEAD) {
+        row.fetch(weight);
+        row.fetch(bias);
     }
-    if (bias != nullptr) {
-        change_by(held, bias, aligned, [](Value x, Value b) { return x + b; });
-    }
-    // store
-    held.store_row(out + row * space.length, aligned);
+    const Value share = divide(Value(1), static_cast<Value>(row.length));
+    const Value least = static_cast<Value>(eps);
+
+    row.for_each(source, space, 0, convert<T>(Value(0)), [&] {
+        // compute
+        standardise<T>(row, least, share, 1 << space.team_log, slots);
+        // store
+        T* const begin = out + row.number * space.length;
+#pragma unroll
+        for (i32 k = 0; k < VECTORS; ++k) {
+            if constexpr (!IS_KEPT) {
+                if (k % GROUP == 0) load_factors(k);
+            }
+            const Packed w = unrelated(weights[k % GROUP]);
+            const Packed b = unrelated(biases[k % GROUP]);
+            Value y[WIDTH];
+#pragma unroll
+            for (i32 i = 0; i < WIDTH; ++i) {
+                y[i] = scaled<T>(row.x[k * WIDTH + i], convert<Value>(w.lane(i)),
+                                 convert<Value>(b.lane(i)));
+            }
+            row.store(begin, k, y);
+        }
+    });
 }
 
 // ---- rows of any layout -------------------------------------------------------------------------

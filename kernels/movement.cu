@@ -5,8 +5,8 @@
 //   pad         out[i] = in[i - before] where that lies inside, else value
 //   triangle    out[.., r, c] = in[.., r, c] where c <= r + k (lower) or c >= r + k, else 0
 //
-// Dtypes: by size (u8 u16 u32 u64) where nothing is converted; join_mixed makes i32 i64 f16 bf16
-// f32 f64. Layouts: inputs of any strides, 0 and negative included; outputs dense. Every
+// Dtypes: by size (u8 u16 u32 u64 u128) where nothing is converted; join_mixed makes i32 i64 f16
+// bf16 f32 f64. Layouts: inputs of any strides, 0 and negative included; outputs dense. Every
 // architecture.
 // Launch: 256 threads a block, 4 outputs (1 with i64) a thread and step, any number of blocks.
 // Shared memory: join 128 bytes (its pointers); the others none.
@@ -137,7 +137,7 @@ struct Padding {
 template <typename T, typename INDEX>
 __global__ void __launch_bounds__(THREADS)
     pad(T* __restrict__ out, const T* __restrict__ in, i64 count, Padding<INDEX> padding,
-        u64 value) {
+        carried_t<T> value) {
     static_assert(sizeof(padding) <= 3800, "the parameters fit 4 KiB");
     make_outputs<INDEX>(out, count, [&](i64 n) {
         bool is_inside = true;
@@ -169,6 +169,6 @@ __global__ void __launch_bounds__(THREADS)
         });
         const i64 beyond = static_cast<i64>(column) - row - k;
         const bool is_kept = is_lower != 0 ? beyond <= 0 : beyond >= 0;
-        return is_kept ? in[offset] : T(0);
+        return is_kept ? in[offset] : T{};
     });
 }

@@ -5,14 +5,39 @@
 //   naive_scan         out[r, i] = sum over j <= i of x[r, j]        SUM: f64 i64
 //   naive_softmax      exp(x - m) / sum exp(x - m), or its logarithm
 //   naive_layer_norm   (x - mean) / sqrt(var + eps) * weight + bias
-//   dtypes: all, numbers at launch
+//   dtypes: all, numbers at launch; complex ones in naive_reduce alone: product, norms, any, all
 //
 // Launch: 256 threads a block, a grid-stride loop over outputs or rows.
 // Shared memory: none. Limits: 64 axes. Sums of f64 are compensated; each result rounds once.
 // Source: Knuth, The Art of Computer Programming 2, 4.2.2 (the exact error of a sum).
+#include "complex_ops.cuh"
 #include "converting.cuh"
 #include "moments.cuh"
 #include "walk.cuh"
+
+constexpr i32 COMPLEX64 = 7;  // its number, behind those of convert_from; complex128 is 8
+
+__device__ __forceinline__ complex128 complex_at(const void* array, i64 offset, i32 dtype) {
+    if (dtype == COMPLEX64) {
+        return as_complex<complex128>(static_cast<const complex64*>(array)[offset]);
+    }
+    return static_cast<const complex128*>(array)[offset];
+}
+
+// An element of a reduction; of a complex number its size, or whether it is not 0.
+template <typename VALUE>
+__device__ __forceinline__ VALUE element_of(const void* array, i64 offset, i32 dtype) {
+    if constexpr (is_complex<VALUE>) {
+        return complex_at(array, offset, dtype);
+    } else {
+        if constexpr (is_same<VALUE, bool>) {
+            if (dtype >= COMPLEX64) return convert<bool>(complex_at(array, offset, dtype));
+        } else if constexpr (is_same<VALUE, f64>) {
+            if (dtype >= COMPLEX64) return Abs<complex128>::apply(complex_at(array, offset, dtype));
+        }
+        return convert_from<VALUE>(array, offset, dtype);
+    }
+}
 
 // An array of a dtype that is known at launch.
 struct Array {
@@ -44,6 +69,14 @@ __device__ __forceinline__ void put(void* out, i64 offset, i32 dtype, VALUE valu
     }
 }
 
+__device__ __forceinline__ void put(void* out, i64 offset, i32 dtype, complex128 value) {
+    if (dtype == COMPLEX64) {
+        static_cast<complex64*>(out)[offset] = as_complex<complex64>(value);
+    } else {
+        static_cast<complex128*>(out)[offset] = value;
+    }
+}
+
 // of_sizes: the elements' absolute values are reduced.
 template <typename STATE>
 __global__ void __launch_bounds__(THREADS, 2)
@@ -59,8 +92,10 @@ __global__ void __launch_bounds__(THREADS, 2)
         STATE state = STATE::empty();
 #pragma unroll 1
         for (i64 r = 0; r < count; ++r) {
-            Value x[1] = {convert_from<Value>(source, begin + offset_of<0>(reduced, r), dtype)};
-            if (of_sizes) x[0] = Abs<Value>::apply(x[0]);
+            Value x[1] = {element_of<Value>(source, begin + offset_of<0>(reduced, r), dtype)};
+            if constexpr (!is_complex<Value>) {
+                if (of_sizes) x[0] = Abs<Value>::apply(x[0]);
+            }
             state.take(x, all, [=](i32) { return r; }, options);
         }
         put(out, n, out_dtype, state.finish(options));

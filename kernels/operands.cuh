@@ -95,7 +95,7 @@ __device__ __forceinline__ void stored(T* address, const Vector<T, WIDTH>& vecto
 template <typename T, i32 WIDTH>
 __device__ __forceinline__ void put_lanes(T* address, const Vector<T, WIDTH>& vector, i32 lanes,
                                           bool is_whole) {
-    if (WIDTH == 1 || is_whole) {
+    if ((WIDTH == 1 && !is_parted<T>) || is_whole) {
         stored(address, vector);
     } else {
 #pragma unroll
@@ -112,6 +112,7 @@ struct Reader {
     using T = typename OPERAND::type;
     static constexpr bool IS_ONE = OPERAND::LIES == Lies::SINGLE || OPERAND::LIES == Lies::LEVEL;
     static constexpr i32 LANES = IS_ONE ? 1 : WIDTH;  // of a vector
+    static constexpr bool IS_RAW = !is_parted<T> || has_vectors<OPERAND>;  // by one access
     static constexpr i32 VECTORS = OPERAND::LIES == Lies::SINGLE ? 1 : UNROLL;
 
     Vector<T, LANES> held[VECTORS];
@@ -125,7 +126,7 @@ struct Reader {
     template <bool IS_ALIGNED>
     __device__ __forceinline__ void fetch(i32 number, const T* address) {
         if constexpr (OPERAND::LIES == Lies::SINGLE) {
-        } else if constexpr (IS_ALIGNED || LANES == 1) {
+        } else if constexpr (IS_RAW && (IS_ALIGNED || (LANES == 1 && !is_parted<T>))) {
             held[number] = fetched<LANES>(address);
         } else {
 #pragma unroll

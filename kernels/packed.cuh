@@ -21,6 +21,18 @@ struct Packed {
     __device__ __forceinline__ void load_streaming(const T* from) {
         raw = bit_cast<Raw>(__ldcs(reinterpret_cast<const raw_t<sizeof(T) * WIDTH>*>(from)));
     }
+    // The same, of memory that no thread writes while the kernel runs.
+    __device__ __forceinline__ void load_once(const T* from) {
+        if constexpr (sizeof(Raw) == 16 && __CUDA_ARCH__ >= 800) {
+            raw = bit_cast<Raw>(ptx::load_once(from));
+        } else {
+            load_streaming(from);
+        }
+    }
+    __device__ __forceinline__ void store_streaming(T* to) const {
+        using Moved = raw_t<sizeof(T) * WIDTH>;
+        __stcs(reinterpret_cast<Moved*>(to), bit_cast<Moved>(raw));
+    }
     __device__ __forceinline__ T lane(i32 i) const {
         const auto bits = raw.words[i / Raw::LANES] >> (i % Raw::LANES * Raw::BITS);
         return bit_cast<T>(static_cast<bits_t<T>>(bits));

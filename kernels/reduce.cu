@@ -8,8 +8,8 @@
 //   dtypes: all, mixed at will; every architecture. STATE: see reductions.cuh and moments.cuh
 //
 // Launch: 256 threads a block. x counts teams, in a grid-stride loop, or, with z, tiles of columns;
-// y parts of the reduced axes. Where there is more than one part, states go to `parts`, one an
-// output and part, and reduce_parts makes the result.
+// y parts of the reduced axes, of reduce_columns batches of these. Where there is more than one
+// part, states go to `parts`, one an output and part, and reduce_parts makes the result.
 // A thread loads LOADS vectors of every operand before it uses the first.
 // Shared memory: a state a warp (rows), WIDTH a thread (columns), one a thread (parts).
 // Limits: any extents and strides. Vectors are loaded where all operands that vary along the
@@ -17,7 +17,7 @@
 // both ends of such a run, and everywhere else. `out` overlaps no operand.
 #include "chain.cuh"
 #include "moments.cuh"
-#include "reduce_reading.cuh"
+#include "reduce_batches.cuh"
 
 // ---- rows ---------------------------------------------------------------------------------------
 
@@ -97,88 +97,17 @@ __global__ void __launch_bounds__(THREADS, (blocks_held<THREADS, BLOCKS>))
 
 // ---- columns ------------------------------------------------------------------------------------
 
-// The columns of a thread: `first`, and others at a distance of `step`.
-struct Columns {
-    i32 first;
-    i32 step;
-    i64 count;  // columns from the tile's first on
-
-    __device__ __forceinline__ bool has(i32 lane) const { return first + lane * step < count; }
-};
-
-// Rows from, from + step, ... of WIDTH columns, LOADS of them in flight.
-template <i32 LOADS, typename STATE, i32 WIDTH, typename READING, typename OFFSETS, typename VALID>
-__device__ __forceinline__ void take_batch(STATE (&states)[WIDTH], const READING& reading,
-                                           const OFFSETS& from, const OFFSETS& step,
-                                           VALID valid) {
-    using Value = typename STATE::Value;
-    typename READING::Held held[LOADS];
-#pragma unroll
-    for (i32 u = 0; u < LOADS; ++u) {
-        if (valid(u)) reading.load(held[u], from.moved(u, step.at));
-    }
-#pragma unroll
-    for (i32 lane = 0; lane < WIDTH; ++lane) {
-        Value x[LOADS];
-#pragma unroll
-        for (i32 u = 0; u < LOADS; ++u) x[u] = reading.value(held[u], lane, valid(u));
-        states[lane].take(x, valid,
-                          [&](i32 u) { return reading.place(from.moved(u, step.at), 0); },
-                          reading.space.options);
-    }
-}
-
-template <i32 LOADS, typename STATE, i32 WIDTH, typename READING, typename OFFSETS>
-__device__ __forceinline__ void take_vectors(STATE (&states)[WIDTH], const READING& reading,
-                                             const OFFSETS& start, const Share& rows) {
-    OFFSETS from = start.moved(rows.begin, reading.beside_strides());
-    const OFFSETS step = OFFSETS{}.moved(rows.step, reading.beside_strides());
-#pragma unroll 1
-    for (i64 left = rows.count; left > 0; left -= LOADS) {
-        if (left >= LOADS) {
-            take_batch<LOADS>(states, reading, from, step, Every{});
-        } else {
-            take_batch<LOADS>(states, reading, from, step, [=](i32 u) { return u < left; });
-        }
-        from = from.moved(LOADS, step.at);
-    }
-}
-
-// The same, element by element.
-template <typename STATE, i32 WIDTH, typename READING, typename OFFSETS>
-__device__ __forceinline__ void take_scalars(STATE (&states)[WIDTH], const READING& reading,
-                                             const OFFSETS& start, const Columns& columns,
-                                             const Share& rows) {
-    using Value = typename STATE::Value;
-#pragma unroll 1
-    for (i64 k = 0; k < rows.count; ++k) {
-        typename READING::Held held = {};
-        const OFFSETS offsets =
-            start.moved(rows.begin + k * rows.step, reading.beside_strides());
-#pragma unroll
-        for (i32 lane = 0; lane < WIDTH; ++lane) {
-            if (columns.has(lane)) reading.load_element(held, offsets, lane, lane * columns.step);
-        }
-#pragma unroll
-        for (i32 lane = 0; lane < WIDTH; ++lane) {
-            const Value x[1] = {reading.value(held, lane, columns.has(lane))};
-            states[lane].take(x, [](i32) { return true; },
-                              [&](i32) { return reading.place(offsets, 0); },
-                              reading.space.options);
-        }
-    }
-}
-
-// Compilers for sm_80 and below, and for three numbers a column from sm_100 on, take more registers
-// than that many blocks have.
-template <typename STATE, i32 BLOCKS>
-constexpr i32 column_blocks = __CUDA_ARCH__ >= 1000 && sizeof(STATE) > 16 ? 1
-                              : __CUDA_ARCH__ <= 800 && BLOCKS > 2        ? 2
-                                                                   : blocks_held<THREADS, BLOCKS>;
+// Compilers for architectures below sm_90, and for many numbers a thread from sm_100 on, take more
+// registers than that many blocks have.
+template <typename STATE, i32 WIDTH, i32 BLOCKS>
+constexpr i32 column_blocks =
+    __CUDA_ARCH__ >= 1000 && (sizeof(STATE) > 16 || sizeof(STATE) * WIDTH > 64) ? 1
+    : __CUDA_ARCH__ < 900 && BLOCKS > 2                                        ? 2
+                                                 : blocks_held<THREADS, BLOCKS>;
 
 template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 BLOCKS,
           i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS, (column_blocks<STATE, BLOCKS>))
+__global__ void __launch_bounds__(THREADS, (column_blocks<STATE, WIDTH, BLOCKS>))
     reduce_columns(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
                    const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
                    i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
@@ -200,9 +129,9 @@ __global__ void __launch_bounds__(THREADS, (column_blocks<STATE, BLOCKS>))
     const bool even = reading.is_even();
     const Columns columns = {even ? x * WIDTH : x, even ? 1 : across, space.inner - begin};
     const Share rest = space.shared(SPLIT_REST, space.rest);
-    const i64 groups = (space.beside + down - 1) >> (THREADS_LOG - space.team_log);
-    const Share rows =
-        space.shared(SPLIT_BESIDE, groups).row_of_groups(down, y, space.beside);
+    const i64 count = ceil_divide<i64>(space.beside, LOADS) + down - 1;
+    const RowBatches rows = {space.dealt(SPLIT_BESIDE, count >> (THREADS_LOG - space.team_log)),
+                       space.beside, down, y};
 
     // shared memory
     __shared__ STATE slots[THREADS * WIDTH];
@@ -218,7 +147,7 @@ __global__ void __launch_bounds__(THREADS, (column_blocks<STATE, BLOCKS>))
         if (even && columns.has(WIDTH - 1)) {
             take_vectors<LOADS>(states, reading, start, rows);
         } else if (columns.has(0)) {
-            take_scalars(states, reading, start, columns, rows);
+            take_scalars<LOADS>(states, reading, start, columns, rows);
         }
     }
 

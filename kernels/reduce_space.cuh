@@ -43,14 +43,6 @@ struct Share {
     i64 begin;
     i64 step;
     i64 count;
-
-    // The iterations are groups of `n` rows: row `number` of each of them that has it, of a loop
-    // of `all` rows.
-    __device__ __forceinline__ Share row_of_groups(i32 n, i32 number, i64 all) const {
-        const Share rows = {begin * n + number, step * n, count};
-        const bool is_cut = count > 0 && rows.begin + (count - 1) * rows.step >= all;
-        return {rows.begin, rows.step, count - (is_cut ? 1 : 0)};
-    }
 };
 
 // RESULTS: the result, then the operands of the epilogue. SOURCES: the operands of the prologue,
@@ -65,7 +57,7 @@ struct Space {
     i64 inner;         // extent of the innermost axis
     i64 beside;        // extent of the reduced axis beside it
     i64 rest;          // numbers of the other reduced axes
-    i64 each;          // iterations of the shared loop that a block takes
+    i64 each;          // iterations, or batches, of the shared loop that a block takes
     i32 kept_rank;     // axes 0 to kept_rank - 1, innermost first; then the other reduced axes
     i32 team_log;      // log2 of a team, or of a block's columns
     i32 is_even;       // vectors everywhere, if the pointers are aligned
@@ -73,6 +65,8 @@ struct Space {
     i32 split;         // the loop that blocks along y share
     i32 by_chunk;      // of reduce_even_rows: `beside` steps along the row, by a team's vectors
     i32 rest_rank;
+    i32 turn_log;      // log2 of the blocks that deal a stretch of batches among themselves
+    i32 longs;         // the first blocks along y: they take `each` batches, the others one
     Divisor64 extents[RANK];
     i64 strides[RESULTS + SOURCES][RANK];
     i64 inner_strides[RESULTS + SOURCES];
@@ -123,6 +117,19 @@ struct Space {
         const i64 parts = gridDim.y;
         const i64 rest_of_turns = count - (each - 1) * parts;
         return {blockIdx.y, parts, each - (blockIdx.y < rest_of_turns ? 0 : 1)};
+    }
+
+    // What this block takes of `count` batches: 2^turn_log blocks take a stretch by turns, so that
+    // blocks that run at a time read one stretch of memory, however many batches they take; the
+    // last blocks take one each, so that all end nearly together.
+    __device__ __forceinline__ Share dealt(i32 loop, i64 count) const {
+        if (loop != split || gridDim.y == 1) return {0, 1, count};
+        const i64 part = blockIdx.y;
+        if (part >= longs) return {longs * each + part - longs, 1, 1};
+        const i64 of_turn = part & ((1 << turn_log) - 1);
+        const i64 begin = (part - of_turn) * each + of_turn;
+        const i64 there = (count - begin + (1 << turn_log) - 1) >> turn_log;
+        return {begin, 1ll << turn_log, there < each ? there : each};
     }
 };
 

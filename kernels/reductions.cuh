@@ -12,7 +12,7 @@
 //   };
 //
 //   Sum<T>         sum, mean                                T: bool i64 f32 f64
-//   Product<T>     prod                                     T: i64 f64
+//   Product<T>     prod                                     T: i64 f64 complex128
 //   Extreme<T>     min, max, any, all                       T: bool i32 i64 f32 f64
 //   Argument<T>    argmin, argmax                           T: bool i32 i64 f32 f64
 //   Moments<T>     var, std                                 T: f32 f64; see moments.cuh for these
@@ -194,13 +194,13 @@ struct Product {
     static constexpr bool PLACED = false;
     T total;
 
-    static __device__ __forceinline__ Product empty() { return {T(1)}; }
+    static __device__ __forceinline__ Product empty() { return {T{1}}; }
 
     template <i32 N, typename VALID, typename PLACE>
     __device__ __forceinline__ void take(const T (&x)[N], VALID valid, PLACE, const Options&) {
         T y[N];
 #pragma unroll
-        for (i32 i = 0; i < N; ++i) y[i] = valid(i) ? x[i] : T(1);
+        for (i32 i = 0; i < N; ++i) y[i] = valid(i) ? x[i] : T{1};
         total = multiply(total, tree(y, [](T a, T b) { return multiply(a, b); }));
     }
 

@@ -2,15 +2,14 @@
 //
 //   RowSpace   outer axes number the rows, inner axes the elements of a row; SETS sets of strides.
 //              The host packs it: softcuda/backends/cuda/row_spaces.py
-//   Row        the elements of a row in the registers of a team of threads, VECTORS of 16 bytes a
-//              thread, each at a distance of the team
 //
+// `steps` lie beside what all blocks read, in one line of the parameters: another line that is in
+// no cache costs a block as much as its first load.
 // Indices and offsets have 64 bits.
 #pragma once
 
 #include "block_reduce.cuh"
 #include "converting.cuh"
-#include "packed.cuh"
 #include "reductions.cuh"
 
 constexpr i32 THREADS = 256;
@@ -24,6 +23,7 @@ struct RowSpace {
     i32 inner_rank;
     i32 team_log;  // log2 of a team, or of a block's columns
     i32 is_even;   // vectors everywhere, if the pointers are aligned
+    i64 steps[SETS];  // strides of the innermost outer axis
     Divisor64 extents[MAX_RANK];
     i64 strides[SETS][MAX_RANK];
 
@@ -45,6 +45,11 @@ struct RowSpace {
         return offset(set, n, 0, outer_rank);
     }
 
+    // The same; where one axis numbers the rows, of what all blocks read.
+    __device__ __forceinline__ i64 near_row(i32 set, i64 n) const {
+        return outer_rank <= 1 ? n * steps[set] : row(set, n);
+    }
+
     __device__ __forceinline__ i64 element(i32 set, i64 n) const {
         return offset(set, n, outer_rank, outer_rank + inner_rank);
     }
@@ -54,78 +59,3 @@ struct RowSpace {
 __device__ __forceinline__ bool is_vector_address(const void* address) {
     return reinterpret_cast<u64>(address) % 16 == 0;
 }
-
-template <typename T, i32 VECTORS>
-struct Row {
-    using Value = compute_t<T>;
-    static constexpr i32 WIDTH = 16 / sizeof(T);
-    static constexpr i32 ELEMENTS = WIDTH * VECTORS;
-
-    Value x[ELEMENTS];
-    i32 first;   // element of x[0]
-    i32 stride;  // elements from one vector to the next
-    i32 length;  // elements of the row
-
-    __device__ __forceinline__ Row(i32 lane, i32 team, i32 elements)
-        : first(lane * WIDTH), stride(team * WIDTH), length(elements) {}
-
-    // Elements of the row from the first of a vector on.
-    __device__ __forceinline__ i32 left(i32 vector) const {
-        return length - first - vector * stride;
-    }
-    __device__ __forceinline__ bool has(i32 i) const { return i % WIDTH < left(i / WIDTH); }
-    __device__ __forceinline__ bool is_full() const { return length == VECTORS * stride; }
-
-    // What lies beyond the row becomes `fill`; `aligned`: rows are vectors from end to end.
-    __device__ __forceinline__ void load_row(const T* row, bool aligned, Value fill) {
-        if (aligned) {
-            Packed<T, WIDTH> held[VECTORS];
-#pragma unroll
-            for (i32 k = 0; k < VECTORS; ++k) {
-                held[k].fill(convert<T>(fill));
-                if (left(k) > 0) held[k].load_streaming(row + first + k * stride);
-            }
-#pragma unroll
-            for (i32 i = 0; i < ELEMENTS; ++i) {
-                x[i] = convert<Value>(held[i / WIDTH].lane(i % WIDTH));
-            }
-        } else {
-#pragma unroll
-            for (i32 i = 0; i < ELEMENTS; ++i) {
-                const i32 at = first + i / WIDTH * stride + i % WIDTH;
-                x[i] = has(i) ? convert<Value>(row[at]) : fill;
-            }
-        }
-    }
-
-    // The sum of MADE(i) for all elements of the thread: trees of a few at a time, for the sake of
-    // registers.
-    template <typename MADE>
-    __device__ __forceinline__ Value sum(MADE made) const {
-        constexpr i32 GROUP = ELEMENTS < 8 ? ELEMENTS : 8;
-        const auto plus = [](Value a, Value b) { return a + b; };
-        Value sums[ELEMENTS / GROUP];
-#pragma unroll
-        for (i32 k = 0; k < ELEMENTS / GROUP; ++k) {
-            Value some[GROUP];
-#pragma unroll
-            for (i32 i = 0; i < GROUP; ++i) some[i] = made(k * GROUP + i);
-            sums[k] = tree(some, plus);
-        }
-        return tree(sums, plus);
-    }
-
-    __device__ __forceinline__ void store_row(T* row, bool aligned) const {
-#pragma unroll
-        for (i32 k = 0; k < VECTORS; ++k) {
-            T* const to = row + first + k * stride;
-            Vector<T, WIDTH> vector;
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) {
-                vector.lanes[lane] = convert<T>(x[k * WIDTH + lane]);
-                if (!aligned && has(k * WIDTH + lane)) to[lane] = vector.lanes[lane];
-            }
-            if (aligned && left(k) > 0) store_streaming(to, vector);
-        }
-    }
-};

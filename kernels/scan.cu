@@ -16,6 +16,7 @@
 // f64 (i64) and rounded once each.
 // Source: Blelloch, Prefix sums and their applications (1990).
 #include "ops.cuh"
+#include "packed.cuh"
 #include "row_space.cuh"
 
 [[maybe_unused]] constexpr i32 EACH = 4;  // elements of a thread of scan_columns at a time

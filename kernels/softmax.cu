@@ -14,8 +14,8 @@
 // Shared memory: a state a warp (rows), a state a thread (columns).
 // Limits: any extents and strides. NaN anywhere in a row, +inf, or -inf everywhere gives NaN.
 // Source: Milakov and Gimelshein, Online normalizer calculation for softmax (2018).
+#include "held_row.cuh"
 #include "moments.cuh"
-#include "row_space.cuh"
 
 template <typename T>
 struct Normaliser {
@@ -48,13 +48,6 @@ struct Elements {
 
 // ---- rows in registers --------------------------------------------------------------------------
 
-// What a warp found of a row: its top, and the sum of exponents from there.
-template <typename VALUE>
-struct Found {
-    VALUE top;
-    VALUE total;
-};
-
 // exp(x), x <= 0, times a constant. What is rounded to 16 bits needs no more than 2^-20 of it, as
 // the machine's own power of two has it. Powers are 2^16 too large there, so that those that round
 // to the smallest numbers of bf16 are not among the tiny ones.
@@ -70,74 +63,112 @@ __device__ __forceinline__ compute_t<T> power(compute_t<T> x) {
     }
 }
 
+// Quotients of what is rounded to 16 bits are of the machine's own reciprocal.
+template <typename T>
+__device__ __forceinline__ compute_t<T> share(compute_t<T> part, compute_t<T> total) {
+    if constexpr (is_16_bit<T>) {
+        return __fdividef(part, total);
+    } else {
+        return divide(part, total);
+    }
+}
+
+// What a warp found of a row: its top, and the sum of exponents from there.
+template <typename VALUE>
+struct Found {
+    VALUE top;
+    VALUE total;
+};
+
+// Results are x * scale, of the logarithm (x - from) + scale.
+template <typename VALUE>
+struct Finish {
+    VALUE from;
+    VALUE scale;
+};
+
 // Exponents are taken from the top of the warp and scaled by what the other warps have found: one
-// barrier a row.
-template <typename T, i32 VECTORS>
-__device__ __forceinline__ void finish_row(Row<T, VECTORS>& row, bool is_log, i32 team,
-                                           Found<compute_t<T>>* slots) {
+// barrier a row. Powers take the place of elements, but for the logarithm.
+template <typename T, typename ROW>
+__device__ __forceinline__ Finish<compute_t<T>> finish_of(ROW& row, bool is_log, i32 team,
+                                                          Found<compute_t<T>>* slots) {
     using Value = compute_t<T>;
-    constexpr i32 ELEMENTS = Row<T, VECTORS>::ELEMENTS;
     const auto larger = [](Value a, Value b) { return maximum(a, b); };
     const auto sum = [](Value a, Value b) { return add(a, b); };
     const i32 lanes = team < WARP ? team : WARP;
-    const Value top = lanes_total(tree(row.x, larger), lanes, larger);
+    const Value most = row.joined([&](i32 i) { return row.x[i]; }, larger);
+    const Value top = lanes_total(most, lanes, larger);
     const Value from = LogSumExp<Value>::base(top);
     Value total;
-    if (is_log) {
-        total = row.sum([&](i32 i) { return power<T>(row.x[i] - from); });
+    if (is_16_bit<T> && is_log) {  // an accurate exponential is too long to stand here twice
+        total = row.joined([&](i32 i) { return power<T>(row.x[i] - from); }, sum);
     } else {
-        total = row.sum([&](i32 i) { return row.x[i] = power<T>(row.x[i] - from); });
+        total = row.joined(
+            [&](i32 i) {
+                const Value made = power<T>(row.x[i] - from);
+                row.x[i] = !is_16_bit<T> && is_log ? row.x[i] : made;
+                return made;
+            },
+            sum);
     }
     total = lanes_total(total, lanes, sum);
     Value highest = top;
     Value below = Value(0);  // the highest top, of this warp's
+    Value part = Value(1);   // the exponential of that
     if (team > WARP) {
         const i32 warps = team / WARP;
         const Found<Value> found = warps_value(Found<Value>{top, total}, warps, slots);
         highest = lanes_total(found.top, warps, larger);
-        below = top - LogSumExp<Value>::base(highest);
-        const Value part = exponential(found.top - LogSumExp<Value>::base(highest));
-        total = lanes_total(found.total * part, warps, sum);
+        const Value base = LogSumExp<Value>::base(highest);
+        below = top - base;
+        part = exponential(below);
+        total = lanes_total(found.total * exponential(found.top - base), warps, sum);
     }
     total += highest - highest;  // NaN where exponents from the top are none: infinities
-    if (is_log) {
-        const Value shift = below - Log<Value>::apply(divide(total, POWER_OF_ZERO<T>));
-#pragma unroll
-        for (i32 i = 0; i < ELEMENTS; ++i) row.x[i] = (row.x[i] - from) + shift;
-    } else {
-        const Value factor = divide(exponential(below), total);
-#pragma unroll
-        for (i32 i = 0; i < ELEMENTS; ++i) row.x[i] *= factor;
-    }
+    if (!is_log) return {from, share<T>(part, total)};
+    return {from, below - Log<Value>::apply(divide(total, POWER_OF_ZERO<T>))};
 }
 
 // The operand and the result are of dtype T and dense along a row, which its team holds.
-template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS>
+template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS, bool IS_AHEAD>
 __global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
     softmax_held(T* __restrict__ out, const T* __restrict__ source, i32 is_log,
                  const __grid_constant__ RowSpace<2> space) {
     static_assert(is_float<T>, "the result is of floats");
     static_assert(BLOCK % WARP == 0, "whole warps");
     using Value = compute_t<T>;
+    using Held = HeldRow<T, VECTORS, IS_AHEAD>;
+    constexpr i32 WIDTH = Held::WIDTH;
 
     // indices
-    const i32 team = 1 << space.team_log;
-    const i32 teams = BLOCK >> space.team_log;
-    const i32 lane = threadIdx.x & (team - 1);
     const bool aligned = space.is_even && is_vector_address(out) && is_vector_address(source);
+    Held row(space, BLOCK, aligned);
 
-    // shared memory
-    __shared__ Found<Value> slots[BLOCK / WARP];
+    // shared memory: of a row and of the next, which some warps begin while others read
+    __shared__ Found<Value> slots[1 + IS_AHEAD][BLOCK / WARP];
+    i32 turn = 0;
 
     // load
-    const i64 row = static_cast<i64>(blockIdx.x) * teams + (threadIdx.x >> space.team_log);
-    const bool is_row = row < space.rows;
-    Row<T, VECTORS> held(lane, team, is_row ? static_cast<i32>(space.length) : 0);
-    held.load_row(source + (is_row ? space.row(1, row) : 0), aligned, lowest<Value>());
-    // compute
-    finish_row(held, is_log, team, slots);
-    // store
-    held.store_row(out + (is_row ? space.row(0, row) : 0), aligned);
+    const T least = convert<T>(lowest<Value>());
+    row.send(source, space, 1, row.number, least);
+
+    row.for_each(source, space, 1, least, [&] {
+        // compute
+        const auto finish = finish_of<T>(row, is_log, 1 << space.team_log, slots[turn]);
+        if constexpr (IS_AHEAD) turn ^= 1;
+        // store
+        const i64 begin = row.number < space.rows ? space.near_row(0, row.number) : 0;
+#pragma unroll
+        for (i32 k = 0; k < VECTORS; ++k) {
+            Value y[WIDTH];
+#pragma unroll
+            for (i32 i = 0; i < WIDTH; ++i) {
+                const Value x = row.x[k * WIDTH + i];
+                y[i] = is_log ? (x - finish.from) + finish.scale : x * finish.scale;
+            }
+            row.store(out + begin, k, y);
+        }
+    });
 }
 
 // ---- rows of any layout -------------------------------------------------------------------------

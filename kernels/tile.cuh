@@ -3,8 +3,9 @@
 //   MultiIndex    up to MAX_AXES axes that count as one index, innermost first; with Strides it
 //                 gives the offset of an index in one operand
 //   Tile          extents of a block's tile and of a thread's part, and what follows from them
-//   as_factor     an element as it is multiplied
 //   Place         which rows and columns of the tile a thread sums
+//   Layered       how the k of an operand's tile lie in shared memory
+//   as_factor     an element as it is multiplied
 //   Fragments     a thread's factors of one k, read from shared memory; add_to multiplies them
 //
 // A thread sums groups of WIDTH rows and columns that lie a warp's width apart, so that its factors
@@ -56,8 +57,9 @@ template <typename C>
 constexpr i32 FRAGMENT = 16 / static_cast<i32>(sizeof(C));  // elements of a shared-memory access
 
 // DEPTHS tiles of BLOCK_K are in shared memory at once; WIDE_M threads of a warp lie along m. The
-// copies of a step start before its k FETCH.
-template <i32 M, i32 N, i32 K, i32 PART_M, i32 PART_N, i32 DEPTHS, i32 WIDE_M, i32 FETCH>
+// copies of a step start before its k FETCH. WAYS groups of warps sum all of the tile, each a slice
+// of the k of a step.
+template <i32 M, i32 N, i32 K, i32 PART_M, i32 PART_N, i32 DEPTHS, i32 WIDE_M, i32 FETCH, i32 WAYS>
 struct Tile {
     static constexpr i32 BLOCK_M = M;
     static constexpr i32 BLOCK_N = N;
@@ -68,17 +70,21 @@ struct Tile {
     static constexpr i32 LANES_M = WIDE_M;
     static constexpr i32 FETCH_K = FETCH;
     static constexpr i32 LANES_N = WARP / WIDE_M;
-    static constexpr i32 THREADS = (M / PART_M) * (N / PART_N);
+    static constexpr i32 SLICES = WAYS;
+    static constexpr i32 SLICE_K = K / WAYS;
+    static constexpr i32 SLICE_WARPS = (M / PART_M) * (N / PART_N) / WARP;
+    static constexpr i32 THREADS = SLICE_WARPS * WARP * WAYS;
     static constexpr i32 WARPS_N = N / (LANES_N * PART_N);
 
     static_assert(M % (LANES_M * PART_M) == 0, "warps tile the block along m");
     static_assert(N % (LANES_N * PART_N) == 0, "warps tile the block along n");
-    static_assert(K % 2 == 0, "two sets of fragments take turns");
+    static_assert(SLICE_K * WAYS == K, "slices are alike");
+    static_assert(SLICE_K % (WAYS == 1 ? 2 : 4) == 0, "two sets of fragments take turns");
     static_assert(THREADS % M == 0 && THREADS % N == 0, "threads read whole lines of rows");
     static_assert(THREADS % K == 0, "threads read whole lines of the depth");
     static_assert(2 * K <= THREADS, "a thread finds the offset of one k of A or B");
     static_assert(STAGES >= 2, "one stage is filled while another is read");
-    static_assert(FETCH_K >= 0 && FETCH_K + 1 < K, "copies start before the step's barrier");
+    static_assert(FETCH_K >= 0 && FETCH_K + 1 < SLICE_K, "copies start before the step's barrier");
 };
 
 // A thread's place in the tile: warps row-major, LANES_M x LANES_N threads a warp. Lanes that
@@ -89,13 +95,15 @@ struct Place {
     static constexpr i32 WIDTH = FRAGMENT<C>;
     static constexpr i32 LANES_M = TILE::LANES_M, LANES_N = TILE::LANES_N;
     static_assert(LANES_M == 8 || LANES_M == 4, "the warp's lanes are 8 x 4 or 4 x 8");
-    i32 warp_m, warp_n, lane_m, lane_n;
+    i32 slice, warp_m, warp_n, lane_m, lane_n;
 
     __device__ __forceinline__ Place() {
         const i32 lane = lane_index();
         const i32 of_eight = (lane & 1) | (lane >> 2 & 6), of_four = lane >> 1 & 3;
-        warp_m = warp_index() / TILE::WARPS_N;
-        warp_n = warp_index() % TILE::WARPS_N;
+        const i32 warp = warp_index() % TILE::SLICE_WARPS;
+        slice = warp_index() / TILE::SLICE_WARPS;
+        warp_m = warp / TILE::WARPS_N;
+        warp_n = warp % TILE::WARPS_N;
         lane_m = LANES_M == 8 ? of_eight : of_four;
         lane_n = LANES_M == 8 ? of_four : of_eight;
     }
@@ -104,6 +112,24 @@ struct Place {
     }
     __device__ __forceinline__ i32 column(i32 j) const {
         return (warp_n * TILE::THREAD_N + j / WIDTH * WIDTH) * LANES_N + lane_n * WIDTH + j % WIDTH;
+    }
+};
+
+// ---- shared memory ------------------------------------------------------------------------------
+
+// Lanes of a warp store the same place of several GROUPs of k in 32 / (BLOCK_K / GROUP) rows: with
+// the gap these lie in different banks, up to a BLOCK_K of 32.
+template <typename C, i32 ROWS, i32 BLOCK_K>
+struct Layered {
+    static constexpr i32 STRIDE = ROWS + FRAGMENT<C>;
+    static constexpr i32 GROUP = 4;  // k without a gap
+    static constexpr i32 GAP = sizeof(C) != 4 || BLOCK_K < 16 ? 0 : BLOCK_K == 16 ? 8 : 4;
+    static constexpr i32 SIZE = BLOCK_K * STRIDE + BLOCK_K / GROUP * GAP;
+    static_assert(GAP % FRAGMENT<C> == 0 && BLOCK_K % GROUP == 0, "lines of k stay aligned");
+
+    // Where k begins. Of k and a multiple of GROUP, or of parts of one GROUP, it is a sum.
+    __device__ static constexpr __forceinline__ i32 line(i32 k) {
+        return k * STRIDE + k / GROUP * GAP;
     }
 };
 

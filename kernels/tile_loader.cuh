@@ -19,11 +19,12 @@
 //
 // Elements that need no conversion go to shared memory without passing registers (cp.async, from
 // sm_80 on), except vectors along the depth, which are transposed on their way.
-// Edges: rows beyond the last are read as the last, and never stored by the caller; what lies
+// Edges: rows beyond the last are read as rows inside, and never stored by the caller; what lies
 // beyond the depth is not read, and stale in shared memory: the caller does not multiply it.
-// Shared memory: STRIDE is ROWS and one vector more, so that transposed stores spread over the
-// banks. Limits: every extent below 2^31; offsets of batches are 64-bit, and of AnyLoader all; the
-// rows and one step of k of LineLoader lie within 2^31 elements.
+// Shared memory: STRIDE is ROWS and one vector more, and long steps have a gap behind each GROUP
+// of k, so that transposed stores spread over the banks. Limits: every extent below 2^31; offsets
+// of batches are 64-bit, and of AnyLoader all; the rows and one step of k of LineLoader lie within
+// 2^31 elements.
 // Source: Matthews, High-Performance Tensor Contraction without Transposition (2018), for operands
 // of several axes.
 #pragma once
@@ -47,22 +48,27 @@ __device__ __forceinline__ Vector<S, WIDTH> load_constant(const S* address) {
     return bit_cast<Words<S, WIDTH>>(__ldg(reinterpret_cast<const Raw*>(address))).parted();
 }
 
+// A row that exists: those beyond the last begin again with the first. They are not all the last
+// one, as lanes of a cp.async that share an address go one after the other.
+__device__ __forceinline__ i32 row_inside(u32 row, u32 count) {
+    return row < count ? row : row % count;
+}
+
 // ---- pieces -------------------------------------------------------------------------------------
 
 // The pieces of WIDTH neighbours that a thread moves, along the rows or along the depth.
 template <typename S, typename T, i32 ROWS, i32 BLOCK_K, i32 THREADS, i32 WIDTH, bool ALONG_DEPTH>
 struct Pieces {
     using C = compute_t<T>;
-    static constexpr i32 STRIDE = ROWS + FRAGMENT<C>;
+    using Lines = Layered<C, ROWS, BLOCK_K>;
     static constexpr i32 LINE = (ALONG_DEPTH ? BLOCK_K : ROWS) / WIDTH;  // threads of a line
     static constexpr i32 LINES = THREADS / LINE;                         // read at once
     static constexpr i32 COUNT = ROWS * BLOCK_K / THREADS / WIDTH;
-    // From a piece to the next one in shared memory.
-    static constexpr i32 STEP = LINES * (ALONG_DEPTH ? 1 : STRIDE);
     // Whether elements go to shared memory without passing registers.
     static constexpr bool IS_DIRECT =
         is_same<S, C> && __CUDA_ARCH__ >= 800 && (WIDTH == 1 || !ALONG_DEPTH);
     static_assert(COUNT > 0, "every thread moves a piece");
+    static_assert(LINES % Lines::GROUP == 0 || Lines::GROUP % LINES == 0, "see Layered::line");
 
     static constexpr i32 HELD = IS_DIRECT ? 1 : COUNT * WIDTH;
     __device__ static __forceinline__ S* held(S* staged, i32 piece) {
@@ -74,7 +80,11 @@ struct Pieces {
     __device__ static __forceinline__ i32 far() { return threadIdx.x / LINE; }
     __device__ static __forceinline__ i32 first_row() { return ALONG_DEPTH ? far() : near(); }
     __device__ static __forceinline__ i32 first_k() { return ALONG_DEPTH ? near() : far(); }
-    __device__ static __forceinline__ i32 place() { return first_k() * STRIDE + first_row(); }
+    __device__ static __forceinline__ i32 place() { return Lines::line(first_k()) + first_row(); }
+    // From a thread's first piece to another one in shared memory.
+    __device__ static constexpr __forceinline__ i32 step(i32 piece) {
+        return ALONG_DEPTH ? piece * LINES : Lines::line(piece * LINES);
+    }
 
     // WIDTH neighbours into shared memory, or into registers.
     template <i32 COUNT_AT_ONCE>
@@ -94,6 +104,14 @@ struct Pieces {
 #pragma unroll
         for (i32 i = 0; i < WIDTH; ++i) move<1>(from + i, to + i, held + (IS_DIRECT ? 0 : i));
     }
+    __device__ static __forceinline__ void move_rest(const S* from, C* to, S* held,
+                                                     bool is_aligned) {
+        if (WIDTH > 1 && is_aligned) {
+            move<WIDTH>(from, to, held);
+        } else {
+            move_each(from, to, held);
+        }
+    }
     // What a piece held, in the compute type.
     __device__ static __forceinline__ void store_piece(const S* held, C* to) {
         Vector<C, WIDTH> written;
@@ -101,7 +119,7 @@ struct Pieces {
         for (i32 i = 0; i < WIDTH; ++i) written.lanes[i] = as_factor<T>(held[i]);
         if constexpr (ALONG_DEPTH) {
 #pragma unroll
-            for (i32 i = 0; i < WIDTH; ++i) to[i * STRIDE] = written.lanes[i];
+            for (i32 i = 0; i < WIDTH; ++i) to[i * Lines::STRIDE] = written.lanes[i];
         } else {
             store(to, written);
         }
@@ -111,7 +129,7 @@ struct Pieces {
         if constexpr (!IS_DIRECT) {
 #pragma unroll
             for (i32 piece = 0; piece < COUNT; ++piece) {
-                store_piece(staged + piece * WIDTH, own + piece * STEP);
+                store_piece(staged + piece * WIDTH, own + step(piece));
             }
         }
     }
@@ -126,7 +144,7 @@ struct LineLoader {
     static constexpr i32 WIDTH = PATH == ROWS_VECTOR || PATH == DEPTH_VECTOR ? RUN : 1;
     static constexpr bool ALONG_DEPTH = PATH == DEPTH_SINGLE || PATH == DEPTH_VECTOR;
     using Own = Pieces<S, T, ROWS, BLOCK_K, THREADS, WIDTH, ALONG_DEPTH>;
-    static constexpr i32 STRIDE = Own::STRIDE;
+    using Lines = typename Own::Lines;
     static constexpr i32 ROW_COUNT = ALONG_DEPTH ? Own::COUNT : 1;
     static_assert(sizeof(S) * WIDTH <= 16, "a vector of the operand is one access");
 
@@ -141,7 +159,6 @@ struct LineLoader {
     __device__ __forceinline__ void open(const S* batch, const OperandLayout& layout,
                                          const MultiIndex& axes, i32 first, i32 count, i64*) {
         const i64 stride = layout.depth.along[0];
-        const i32 last = count - (ALONG_DEPTH ? 1 : WIDTH);
         is_aligned = WIDTH == 1 || reinterpret_cast<u64>(batch) % (sizeof(S) * WIDTH) == 0;
         next_line = stride * Own::LINES;
         next_tile = stride * BLOCK_K;
@@ -149,11 +166,11 @@ struct LineLoader {
         if constexpr (ALONG_DEPTH) {
 #pragma unroll
             for (i32 piece = 0; piece < ROW_COUNT; ++piece) {
-                const i32 row = min(first + Own::first_row() + piece * Own::LINES, last);
+                const i32 row = min(first + Own::first_row() + piece * Own::LINES, count - 1);
                 rows[piece] = static_cast<i32>(axes.offset(layout.rows, row));
             }
         } else {
-            at += axes.offset(layout.rows, min(first + Own::first_row(), last));
+            at += axes.offset(layout.rows, row_inside(first + Own::first_row(), count));
         }
     }
     __device__ static __forceinline__ i32 place() { return Own::place(); }
@@ -169,7 +186,8 @@ struct LineLoader {
 #pragma unroll
         for (i32 piece = 0; piece < Own::COUNT; ++piece) {
             const S* const from = ALONG_DEPTH ? at + rows[piece] : line;
-            Own::template move<WIDTH>(from, own + piece * Own::STEP, Own::held(staged, piece));
+            C* const to = own + Own::step(piece);
+            Own::template move<WIDTH>(from, to, Own::held(staged, piece));
             line += next_line;
         }
     }
@@ -180,7 +198,9 @@ struct LineLoader {
         for (i32 piece = 0; piece < Own::COUNT; ++piece) {
             const i32 k = Own::first_k() + (ALONG_DEPTH ? 0 : piece * Own::LINES);
             const S* const from = ALONG_DEPTH ? at + rows[piece] : line;
-            if (k < left) Own::move_each(from, own + piece * Own::STEP, Own::held(staged, piece));
+            C* const to = own + Own::step(piece);
+            S* const held = Own::held(staged, piece);
+            if (k < left) Own::move_rest(from, to, held, is_aligned);
             line += next_line;
         }
     }
@@ -194,7 +214,7 @@ template <typename S, typename T, i32 ROWS, i32 BLOCK_K, i32 THREADS>
 struct AnyLoader {
     using C = compute_t<T>;
     static constexpr i32 RUN = FRAGMENT<C>;
-    static constexpr i32 STRIDE = ROWS + RUN;
+    using Lines = Layered<C, ROWS, BLOCK_K>;
     static constexpr bool CAN_BE_VECTORS = sizeof(S) * RUN <= 16;
     template <i32 WIDTH, bool ALONG_DEPTH>
     using Of = Pieces<S, T, ROWS, BLOCK_K, THREADS, WIDTH, ALONG_DEPTH>;
@@ -212,11 +232,10 @@ struct AnyLoader {
         const bool has_address = reinterpret_cast<u64>(batch) % (sizeof(S) * RUN) == 0;
         const bool is_vector = CAN_BE_VECTORS && layout.has_vectors != 0 && has_address;
         path = (layout.is_along_depth != 0 ? 1 : 0) + (is_vector ? 2 : 0);
-        const i32 last = count - (path == ROWS_VECTOR ? RUN : 1);
 #pragma unroll 1
         for (i32 row = threadIdx.x; row < ROWS; row += THREADS) {
-            const S* const address = batch + axes.offset(layout.rows, min(first + row, last));
-            table[row] = reinterpret_cast<i64>(address);
+            const i64 offset = axes.offset(layout.rows, row_inside(first + row, count));
+            table[row] = reinterpret_cast<i64>(batch + offset);
         }
         rows = table;
     }
@@ -242,7 +261,8 @@ struct AnyLoader {
             const i32 k = own.first_k() + (ALONG_DEPTH ? 0 : piece * own.LINES);
             const i32 row = own.first_row() + (ALONG_DEPTH ? piece * own.LINES : 0);
             const S* const from = reinterpret_cast<const S*>(rows[row] + offsets[k]);
-            own.template move<WIDTH>(from, tile + k * STRIDE + row, own.held(staged, piece));
+            C* const to = tile + Lines::line(k) + row;
+            own.template move<WIDTH>(from, to, own.held(staged, piece));
         }
     }
     __device__ __forceinline__ void fetch(C* tile) {

@@ -4,6 +4,7 @@
 //
 //   Walk          extents as divisors, and the strides [elements] of COUNT operands
 //   make_outputs  a grid-stride loop that keeps a few outputs of a thread in flight
+//   carried_t     the type of a parameter that holds an element of a size: u64, or u128
 //
 // INDEX is i32 where every number and offset lies below 2^31 (fast division), else i64.
 // Shared memory: none. Limits: 64 axes.
@@ -14,6 +15,9 @@
 
 constexpr i32 MAX_RANK = 64;
 constexpr i32 THREADS = 256;
+
+template <typename T>
+using carried_t = select_t<sizeof(T) == 16, u128, u64>;
 
 // Outputs of a thread in flight; long divisions alone keep it busy.
 template <typename INDEX>

@@ -21,37 +21,36 @@ import numpy as np
 
 import softcuda as sc
 from benchmarks.accuracy import tolerance
-from benchmarks.gpu_work import random_array
+from benchmarks.host_work import random_array
 from benchmarks.sweeps.command import asked, parser_of, write_rows
-from benchmarks.sweeps.contract_cases import ALTERNATIVES, Contracted, contractions, shown
-from benchmarks.sweeps.lab import Lab
-from softcuda.backends import Micro, Operand, Unit, cuda_tiled
-from softcuda.backends.cuda.contract import contract_launches, planned_contraction
-from softcuda.backends.cuda.contract_products import sooner_product
-from softcuda.backends.cuda.contract_rule import (
-    BoxChoice,
-    choose,
-    contract_us,
-    cut_bytes,
-    cuts,
-    shapes,
+from benchmarks.sweeps.contract_cases import (
+    ALTERNATIVES,
+    Contracted,
+    boxes_of,
+    contractions,
+    cuts_of,
+    shown,
+    starts,
+    unit_of,
 )
+from benchmarks.sweeps.lab import Lab
+from softcuda.backends import cuda_tiled
+from softcuda.backends.cuda.contract import contract_launches, planned_contraction
+from softcuda.backends.cuda.contract_choice import BoxChoice, cut_bytes
+from softcuda.backends.cuda.contract_products import sooner_product
+from softcuda.backends.cuda.contract_rule import choose, contract_us
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES
 from softcuda.backends.launches import KernelLaunch, read
 from softcuda.dtype import f32
 from softcuda.errors import SoftCudaError
-from softcuda.graph.op import OPS
-from softcuda.graph.params import Contraction
-from softcuda.graph.shapes import contiguous_strides
 
 Array = np.ndarray[Any, Any]
 
 BYTES: Final = 480 << 20  # of a buffer: the largest operand of the published set
 PARTS: Final = 2  # the buffer that holds the parts of cut tiles
 SAMPLES: Final = 40  # elements that are compared with the sum in f64
-SHAPES: Final = 4  # boxes of a tile
-CUTS: Final = 2
 SHOWN: Final = 6
+HOPELESS: Final = 1.6  # times what the rule expects of its choice: not tried
 
 
 class Candidate(NamedTuple):
@@ -61,16 +60,6 @@ class Candidate(NamedTuple):
     launches: tuple[KernelLaunch, ...]
     expected_us: float
     is_cut: bool
-
-
-def unit_of(case: Contracted) -> Unit:
-    """Return the contraction as the compiler hands it to a backend."""
-    a, b, out = (tuple(map(ord, x)) for x in case.labels)
-    operands = [
-        Operand(k, 0, case.dims(k), contiguous_strides(case.dims(k)), f32) for k in range(3)
-    ]
-    micro = Micro(OPS["matmul"], (0, 1), case.dims(2), f32, Contraction(a, b, out))
-    return Unit((micro,), tuple(operands[:2]), operands[2], (2,))
 
 
 class Search:
@@ -85,15 +74,17 @@ class Search:
         self.wrong: list[str] = []
         self.is_kept = False
         rule = choose(self.problem, self.units)
-        made = [rule]
+        made = [rule, *starts(self.problem, rule, self.units)]
         for tile in (*CONTRACT_TILES[f32], *ALTERNATIVES):
-            best = shapes(self.problem, tile, self.units)[:SHAPES]
-            made += best
-            cut = [one for shape in best[:2] for one in cuts(self.problem, shape, self.units)]
-            cut = [one for one in cut if cut_bytes(self.problem, one) <= BYTES]
-            cut.sort(key=lambda one: contract_us(self.problem, one, self.units))
-            made += cut[:CUTS]
-        found = [*self.product(rule), *map(self.candidate, made), self.tiled()]
+            made += boxes_of(self.problem, tile, self.units)
+            made += [
+                one
+                for one in cuts_of(self.problem, tile, self.units)
+                if cut_bytes(self.problem, one) <= BYTES
+            ][:1]
+        limit_us = HOPELESS * contract_us(self.problem, rule, self.units)
+        tried = filter(lambda one: one.expected_us < limit_us, map(self.candidate, made))
+        found = [*self.product(rule), *tried, self.tiled()]
         self.candidates = list({one.name: one for one in found}.values())
         self.rule = found[0].name
 

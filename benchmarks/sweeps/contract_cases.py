@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from benchmarks.contractions import TCCG
-from softcuda.backends.cuda.contract_rule import BoxChoice
-from softcuda.backends.cuda.contract_tiles import ContractTile
+from softcuda.backends import Micro, Operand, Unit
+from softcuda.backends.cuda.contract_choice import BoxChoice
+from softcuda.backends.cuda.contract_plan import ContractProblem
+from softcuda.backends.cuda.contract_rule import apart_ns, contract_us, cuts, shapes, spread
+from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
+from softcuda.backends.cuda.contract_ways import Way
+from softcuda.dtype import f32
+from softcuda.graph.op import OPS
+from softcuda.graph.params import Contraction
+from softcuda.graph.shapes import contiguous_strides
 
-__all__ = ["ALTERNATIVES", "Contracted", "contractions", "shown"]
+__all__ = [
+    "ALTERNATIVES",
+    "Contracted",
+    "boxes_of",
+    "contractions",
+    "cuts_of",
+    "shown",
+    "starts",
+    "unit_of",
+]
 
 FLOPS_US: Final = 51e6  # of f32 on FMA units, a microsecond of an H200
 BYTES_US: Final = 4.25e6  # copied
+SHAPES: Final = 3  # boxes of a tile
+STARTS: Final = (0.0, 0.3, 0.6, 1.0, 1.5)  # of the time by which blocks start apart
 
 
 class Contracted(NamedTuple):
@@ -49,15 +69,14 @@ class Contracted(NamedTuple):
         return max(self.flops / FLOPS_US, self.nbytes / BYTES_US)
 
 
-# Boxes that the rule does not have: whole depths of 24 in one or two steps, more threads for as
-# many sums, deeper steps of narrow boxes.
+# Boxes that the rule does not have: copies in front of a step, more threads for as many sums, more
+# steps on their way.
 ALTERNATIVES: Final = (
-    ContractTile(128, 128, 16, 8, 8, 2, 8, 2, 0.7, 0.5),
-    ContractTile(128, 128, 12, 8, 16, 2, 8, 2, 0.7, 0.5),
-    ContractTile(128, 64, 24, 8, 8, 2, 8, 3, 0.7, 0.3),
-    ContractTile(64, 64, 24, 8, 8, 2, 8, 5, 0.7, 0.15),
-    ContractTile(256, 24, 16, 8, 12, 2, 16, 4, 0.6, 0.2),
+    *(replace(tile, fetch_k=-1) for tile in CONTRACT_TILES[f32] if tile.is_usual),
+    ContractTile(128, 72, 8, 4, 12, 4, 16, 2, 0.6, 0.4),
+    ContractTile(72, 128, 8, 12, 4, 4, 2, 2, 0.6, 0.4),
     ContractTile(256, 24, 8, 4, 12, 3, 16, 4, 0.6, 0.2),
+    ContractTile(256, 24, 8, 4, 12, 4, 16, 4, 0.6, 0.19),
 )
 
 # Equation, extents of its labels by letter: prime extents, a network of tensor-train cores, a
@@ -88,7 +107,7 @@ def _extents(equation: str, dims: tuple[int, ...]) -> dict[str, int]:
 
 
 def shown(choice: BoxChoice) -> str:
-    """Return a choice as text: tile, ways to read, parts of labels in a box, cut."""
+    """Return a choice as text: tile, sums of a thread, ways to read, boxes, cut, start."""
 
     def boxes(side: Any) -> str:
         parts = "x".join(f"{d.axis}:{d.extent}" for d in side.places)
@@ -97,7 +116,44 @@ def shown(choice: BoxChoice) -> str:
     ways = f"{choice.rows.way.value} {choice.columns.way.value}"
     stores = "rows" if choice.has_vectors else "single"
     cut = f" / {choice.whole}+{choice.splits}" if choice.splits > 1 else ""
+    apart = f" apart {choice.apart_ns}" if choice.apart_ns else ""
+    tile = choice.tile
+    part = f"{tile.thread_m}x{tile.thread_n}, {tile.stages} stages, copies at {tile.fetch_k}:"
     return (
-        f"{choice.tile.name} {ways} -> {stores} [{boxes(choice.rows)} | "
-        f"{boxes(choice.columns)}]{cut}"
+        f"{tile.name} by {part} {ways} -> {stores} [{boxes(choice.rows)} | "
+        f"{boxes(choice.columns)}]{cut}{apart}"
     )
+
+
+def unit_of(case: Contracted) -> Unit:
+    """Return the contraction as the compiler hands it to a backend."""
+    a, b, out = (tuple(map(ord, x)) for x in case.labels)
+    operands = [
+        Operand(k, 0, case.dims(k), contiguous_strides(case.dims(k)), f32) for k in range(3)
+    ]
+    micro = Micro(OPS["matmul"], (0, 1), case.dims(2), f32, Contraction(a, b, out))
+    return Unit((micro,), tuple(operands[:2]), operands[2], (2,))
+
+
+def starts(problem: ContractProblem, choice: BoxChoice, multiprocessors: int) -> list[BoxChoice]:
+    """Return a choice whose blocks start together, and by several times apart."""
+    full = apart_ns(problem, choice, multiprocessors)
+    return [replace(choice, apart_ns=round(full * part)) for part in STARTS]
+
+
+def boxes_of(problem: ContractProblem, tile: ContractTile, multiprocessors: int) -> list[BoxChoice]:
+    """Return boxes of a tile, the best of them also apart, and one of each further way to read."""
+    every = shapes(problem, tile, multiprocessors)
+    best = every[:SHAPES]
+    turned = [one for one in every[SHAPES:] if one.rows.way is Way.ROWS_APART][:1]
+    a, b = (way.single if way.is_along_depth else way for way in problem.ways)
+    single = shapes(problem, tile, multiprocessors, (a, b))[:1] if (a, b) != problem.ways else []
+    apart = [spread(problem, one, multiprocessors) for one in (*best[:1], *turned, *single)]
+    return [*best, *turned, *apart]
+
+
+def cuts_of(problem: ContractProblem, tile: ContractTile, multiprocessors: int) -> list[BoxChoice]:
+    """Return boxes of a tile with cuts along the depth, the best first."""
+    best = shapes(problem, tile, multiprocessors)[:2]
+    found = [cut for one in best for cut in cuts(problem, one, multiprocessors)]
+    return sorted(found, key=lambda one: contract_us(problem, one, multiprocessors))

@@ -1,6 +1,6 @@
 """Sweep of f32 matrix products: every tile, way to read and cut along k of each case.
 
-    python -m benchmarks.sweeps.gemm --out FOLDER [--seconds 60] [--only TEXT]
+    python -m benchmarks.sweeps.gemm --out FOLDER [--seconds 60] [--only TEXT,TEXT]
 
 What cuda_tiled plans is timed first and compared, on rows that are drawn at random, with the sum in
 f64. Tiles that are not cut add in the same order and must give the same bits; others are compared
@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.accuracy import tolerance
-from benchmarks.gpu_work import random_array
+from benchmarks.host_work import random_array
 from benchmarks.sweeps.command import asked, parser_of, write_rows
 from benchmarks.sweeps.gemm_candidates import Candidate, planned, ways
 from benchmarks.sweeps.gemm_cases import BYTES, Case, cases, narrow_tiles, tiles
@@ -228,7 +228,9 @@ def main() -> None:
     numbers = random_array(1, BYTES // 4)
     lab.upload(numbers, lab.inputs[0])
     lab.upload(numbers[::-1], lab.inputs[1])
-    searches = [Search(lab, case) for case in cases() if options.only in case.name]
+    wanted = options.only.split(",")
+    given = [case for case in cases() if any(text in case.name for text in wanted)]
+    searches = [Search(lab, case) for case in given]
     specs = [
         launch.spec
         for search in searches

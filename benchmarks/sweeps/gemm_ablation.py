@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.gpu_work import random_array
+from benchmarks.host_work import random_array
 from benchmarks.sweeps.command import asked, parser_of, write_text
 from benchmarks.sweeps.gemm import PARTS
 from benchmarks.sweeps.gemm_candidates import planned
@@ -43,12 +43,12 @@ class Ablation(NamedTuple):
 
 _NO_FETCH: Final = (
     "gemm_tiled.cu",
-    "                fetch((step + STAGES - 1) & 1);\n",
+    "                    fetch((step + STAGES - 1) & 1);\n",
     "",
 )
 _NO_STASH: Final = (
     "gemm_tiled.cu",
-    "                stash();\n                fill_a",
+    "                if (reads_ahead) stash();\n                fill_a",
     "                fill_a",
 )
 _NO_BARRIER: Final = (
@@ -99,7 +99,7 @@ ABLATIONS: Final = (
     ),
     Ablation(
         "tiles without padding",
-        (("tile_loader.cuh", "STRIDE = ROWS + FRAGMENT<C>", "STRIDE = ROWS"),),
+        (("tile.cuh", "STRIDE = ROWS + FRAGMENT<C>", "STRIDE = ROWS"),),
     ),
     Ablation(
         "vectors along k in 4-byte copies",
@@ -112,9 +112,14 @@ ABLATIONS: Final = (
         Ablation(f"copies started before k {k}", (("gemm_tiled.cu", "TILE::FETCH_K", str(k)),))
         for k in (0, 1, 2, 4)
     ),
-    Ablation("bands of 1 row", (("gemm.cuh", "BAND = 8", "BAND = 1"),)),
-    Ablation("bands of 4 rows", (("gemm.cuh", "BAND = 8", "BAND = 4"),)),
-    Ablation("bands of 16 rows", (("gemm.cuh", "BAND = 8", "BAND = 16"),)),
+    Ablation(
+        "steps without gaps",
+        (("tile.cuh", "sizeof(C) != 4 || BLOCK_K < 16 ? 0", "true ? 0"),),
+    ),
+    Ablation(
+        "rows beyond the last are all the last",
+        (("tile_loader.cuh", "row < count ? row : row % count", "min(row, count - 1)"),),
+    ),
     Ablation(
         "two blocks demanded",
         (

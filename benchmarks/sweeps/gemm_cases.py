@@ -64,11 +64,26 @@ def cases() -> list[Case]:
         Case(1, 300, 300, 100_000),
         Case(1, 256, 256, 4096),
         Case(16, 512, 512, 512),
+        *(product for batch, width in PERCEPTRONS for product in _perceptron(batch, width)),
     ]
 
 
-# m, n, k of a block's tile, m and n of a thread's part, stages, lanes along m, k of the copies.
-Shape = tuple[int, int, int, int, int, int, int, int]
+# Rows of a batch and width of a layer.
+PERCEPTRONS: Final = ((32, 64), (128, 256), (512, 1024))
+
+
+def _perceptron(batch: int, width: int) -> tuple[Case, ...]:
+    """Return the products of a layer: forward, the gradient of its input, that of its weight."""
+    return (
+        Case(1, batch, width, width),
+        Case(1, batch, width, width, is_b_turned=True),
+        Case(1, width, width, batch, is_a_turned=True),
+    )
+
+
+# m, n, k of a block's tile, m and n of a thread's part, stages, lanes along m, k of the copies;
+# then slices, 1 where nothing stands.
+Shape = tuple[int, ...]
 
 _LARGE: Final[tuple[Shape, ...]] = (
     (128, 128, 8, 8, 16, 3, 8, 2),
@@ -97,28 +112,49 @@ _SMALL: Final[tuple[Shape, ...]] = (
     (16, 128, 32, 4, 4, 2, 4, 0),
     (128, 16, 32, 4, 4, 2, 8, 0),
 )
+_SLICED: Final[tuple[Shape, ...]] = (
+    (128, 64, 16, 8, 8, 2, 8, 0, 2),
+    (64, 64, 32, 4, 8, 2, 8, 0, 2),
+    (64, 64, 32, 4, 8, 2, 8, 0, 4),
+    (64, 64, 16, 4, 8, 3, 8, 0, 2),
+    (64, 32, 32, 4, 4, 3, 8, 0, 2),
+    (32, 64, 32, 4, 8, 3, 8, 0, 4),
+    (32, 32, 64, 4, 4, 2, 8, 0, 4),
+    (32, 32, 32, 4, 4, 4, 8, 0, 4),
+    (16, 32, 64, 4, 4, 2, 4, 0, 8),
+    (16, 32, 32, 4, 4, 4, 4, 0, 4),
+    (32, 16, 64, 4, 4, 2, 8, 0, 8),
+)
 # Tried in every order of storage; the others with row-major operands alone.
 BASIC: Final[tuple[Shape, ...]] = (
     *(_LARGE[number] for number in (0, 3, 6, 7, 10, 11)),
     *_SMALL[3:4],
-    *_SMALL[-3:],
+    *_SMALL[-4:],
+    *_SLICED,
 )
 
 
 def tiles(case: Case) -> list[GemmTile]:
     """Return the tiles that are tried for a case; how many fit is not known yet."""
-    given = _LARGE if case.is_large else _LARGE + _SMALL
+    given = _LARGE if case.is_large else _LARGE + _SMALL + _SLICED
     if case.is_a_turned or case.is_b_turned or (case.is_large and case.m % 4):
         given = tuple(shape for shape in given if shape in BASIC)
     rates = {_shape(tile): (tile.full, tile.alone) for tile in GEMM_TILES[f32]}
-    return [GemmTile(*shape, 1, *rates.get(shape, (0.7, 0.3))) for shape in given]
+    made = []
+    for shape in given:
+        m, n, k, thread_m, thread_n, stages, lanes_m, fetch_k, *slices = shape
+        part = thread_m, thread_n, stages, lanes_m, fetch_k
+        full, alone = rates.get(shape, (0.7, 0.3))
+        made.append(GemmTile(m, n, k, *part, 1, full, alone, *slices))
+    return made
 
 
 def shown(tile: GemmTile) -> str:
     """Return a tile as the sweep names it."""
     lanes = "" if tile.lanes_m == 8 else f" lanes {tile.lanes_m}"
     fetch = "" if tile.fetch_k == 0 else f" fetch {tile.fetch_k}"
-    return f"{tile.name} {tile.thread_m}x{tile.thread_n} s{tile.stages}{lanes}{fetch}"
+    slices = "" if tile.slices == 1 else f" slices {tile.slices}"
+    return f"{tile.name} {tile.thread_m}x{tile.thread_n} s{tile.stages}{lanes}{fetch}{slices}"
 
 
 # Warps of a block, and columns of a lane or, where lanes share out k, of a warp.
@@ -138,4 +174,4 @@ def narrow_tiles(tile: NarrowTile) -> list[NarrowTile]:
 
 def _shape(tile: GemmTile) -> Shape:
     part = (tile.thread_m, tile.thread_n, tile.stages, tile.lanes_m, tile.fetch_k)
-    return (tile.m, tile.n, tile.k, *part)
+    return (tile.m, tile.n, tile.k, *part, *((tile.slices,) if tile.slices > 1 else ()))

@@ -1,6 +1,8 @@
 """Sweep of reductions, softmax, layer norm and running sums: tiles, teams, parts and grids.
 
-    python -m benchmarks.sweeps.reduce --out FOLDER [--seconds 90] [--only TEXT]
+    python -m benchmarks.sweeps.reduce --out FOLDER [--seconds 90] [--only PATTERN]
+
+    python -m benchmarks.sweeps.reduce --out FOLDER --only '^(sum|max) f32'
 
 What the rules of cuda_reduce choose is timed first, as a driver graph, then every other candidate.
 All results are compared with NumPy in f64 before they are timed. Written are reduce_sweep.json with
@@ -10,6 +12,7 @@ every time, and reduce_sweep.txt with the best candidates of each case.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -132,7 +135,7 @@ def main() -> None:
     """Run the sweep."""
     options = asked(parser_of(__doc__, 90.0, "names"))
     lab = ReduceLab(options.seconds)
-    todo = [case for case in cases() if options.only in case.name]
+    todo = [case for case in cases() if re.search(options.only, case.name)]
     found = [made for case in todo for made in candidates(case, lab.target)]
     specs = dict.fromkeys(launch.spec for made in found for launch in made.launches)
     lab.prepare(list(specs))

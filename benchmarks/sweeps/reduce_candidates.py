@@ -4,35 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.sweeps.reduce_cases import Case
 from softcuda.backends.cuda.planned import Launches
 from softcuda.backends.cuda.reduce import Reduction, reduction_launches, reduction_of
-from softcuda.backends.cuda.reduce_plans import Plan
+from softcuda.backends.cuda.reduce_plans import Plan, dealt
 from softcuda.backends.cuda.reduce_problem import problem_of
 from softcuda.backends.cuda.reduce_shapes import REDUCE_THREADS, is_light, power_above
 from softcuda.backends.cuda.rows import HeldTile, RowPlan, Rows, plan_row, row_launch, rows_of
 from softcuda.backends.cuda.scan import scan_steps
-from softcuda.backends.cuda.spaces import SPLIT_BESIDE, Loops
+from softcuda.backends.cuda.spaces import Loops
+from softcuda.nvrtc.unit import Header
+from softcuda.paths import packaged_folder
 from softcuda.target import Target
 
 __all__ = ["SCRATCH_BYTES", "Made", "candidates"]
 
 _TEAMS: Final = (8, 16, 32, 64, 128, 256)
-_MAX_PARTS: Final = 65535  # blocks along y
-_WAVES: Final = (1, 2, 4, 8, 32)  # blocks of a parted grid, in those that the device holds
+_ROUNDS: Final = (1, 2, 4, 8, 16, 32, 64)  # batches of a part
 # Loads in flight of a thread and blocks of a multiprocessor.
 _ROWS: Final = ((8, 3), (8, 2), (8, 4), (4, 4), (4, 6), (16, 2))
 _SHORT: Final = ((8, 3), (8, 2), (8, 4), (4, 4), (4, 6), (4, 8), (16, 2))
-_COLUMNS: Final = ((8, 2), (8, 3), (4, 4), (4, 6), (16, 2))
-SCRATCH_BYTES: Final = 1 << 26  # more is not tried: reading parts would take too long
+_COLUMNS: Final = ((8, 3), (8, 2), (4, 4), (4, 6), (16, 2))
+# Other ways to load a vector: in which header which words are replaced.
+_LOADS: Final = {
+    "with 256 bytes": ("ptx.cuh", "cache_hint.v4", "cache_hint.L2::256B.v4"),
+    "kept in L2": ("ptx.cuh", "L2::evict_first.b64", "L2::evict_normal.b64"),
+    "streaming": ("packed.cuh", "sizeof(Raw) == 16 &&", "false &&"),
+}
+SCRATCH_BYTES: Final = 1 << 23  # more is not tried: reading parts would take too long
 _HELD: Final = tuple(
-    HeldTile(vectors, threads, resident // threads)
-    for vectors in (1, 2, 4, 8)
-    for threads in (128, 256, 512, 1024)
-    for resident in (512, 768, 1024, 1280, 1536, 2048)
-    if resident >= threads and resident % threads == 0
+    HeldTile(vectors, threads, resident // threads, is_ahead, threads)
+    for vectors in (2, 4, 8)
+    for threads in (256, 512)
+    for resident in (512, 768, 1024, 1280, 1536)
+    for is_ahead in (False, True)
+    if resident % threads == 0
 )
 
 
@@ -58,16 +67,18 @@ def candidates(case: Case, target: Target) -> Iterator[Made]:
 
 def _rows(rows: Rows, target: Target) -> Iterator[Made]:
     def made(plan: RowPlan) -> Made:
-        tile = "any" if plan.tile is None else "x".join(map(str, plan.tile))
-        return Made(f"{tile} team {plan.team}", (row_launch(rows, plan),))
+        launch = row_launch(rows, plan, target)
+        return Made(f"{launch.spec.variant} team {plan.team}", (launch,))
 
     yield made(plan_row(rows, target))
     width = 16 // rows.dtype.itemsize
     for tile in _HELD:
         registers = 65536 // (tile.threads * tile.blocks)
         elements = tile.vectors * width
+        words = elements + (16 + tile.vectors * 4 if tile.is_ahead else 16)
         team = power_above(-(-rows.inner.numel // elements))
-        if team <= tile.threads and elements <= 32 and elements + 16 <= registers:
+        fits = elements <= 32 and words <= registers
+        if fits and team <= tile.threads and (team > 32 or tile.threads == 256):
             yield made(RowPlan(tile, team))
 
 
@@ -78,14 +89,33 @@ def _reductions(found: Reduction, target: Target) -> Iterator[Made]:
         tried |= dict.fromkeys(_even(found, target))
     else:
         tried |= dict.fromkeys(_columns(found.plan, found.loops, target))
-    for plan in tried:
+    for number, plan in enumerate(tried):
         launches = reduction_launches(found, plan)
         if launches is None:
             raise AssertionError(f"{plan} does not fit a kernel's parameters")
         tile = "x".join(map(str, plan.tile))
-        made = Made(f"{plan.family} {tile} team {plan.team} parts {plan.parts}", *launches)
-        if made.scratch_bytes <= SCRATCH_BYTES:
-            yield made
+        shares = f"parts {plan.parts} by {plan.each}" if plan.parts > 1 else "whole"
+        made = Made(f"{plan.family} {tile} team {plan.team} {shares}", *launches)
+        if made.scratch_bytes > SCRATCH_BYTES:
+            continue
+        yield made
+        if number == 0:
+            for how in _LOADS:
+                yield _loading(made, how)
+
+
+def _loading(made: Made, how: str) -> Made:
+    """Return a candidate whose kernels load vectors in another way."""
+    header, words, others = _LOADS[how]
+    text = (Path(packaged_folder("kernels")) / header).read_text(encoding="utf-8")
+    if words not in text:
+        raise AssertionError(f"{header} has no {words!r} that could be replaced")
+    changed = Header(header, text.replace(words, others))
+    launches = tuple(
+        replace(one, spec=replace(one.spec, headers=(*one.spec.headers, changed)))
+        for one in made.launches
+    )
+    return made._replace(name=f"{made.name}, {how}", launches=launches)
 
 
 def _tiled(plan: Plan, loads: int, blocks: int) -> Plan:
@@ -100,17 +130,18 @@ def _short(rule: Plan, loops: Loops) -> Iterator[Plan]:
 
 
 def _even(found: Reduction, target: Target) -> Iterator[Plan]:
-    """Yield other teams, tiles and parts of rows that are vectors from end to end."""
+    """Yield other teams, tiles and parts of dense rows."""
     loops, rule = found.loops, found.plan
+    if rule.family == "reduce_rows":
+        return
     vectors = loops.inner.extent // rule.tile.width
     by_chunk = rule.by_chunk or rule.family == "reduce_short_rows"
-    plain = replace(rule, family="reduce_even_rows", parts=1, each=0, by_chunk=by_chunk)
+    family = "reduce_odd_rows" if rule.family == "reduce_odd_rows" else "reduce_even_rows"
+    plain = replace(rule, family=family, parts=1, each=0, turn=1, longs=1, by_chunk=by_chunk)
     if rule.family == "reduce_short_rows":
         plain = replace(plain, tile=plain.tile._replace(group=4))
     elif not is_light(found.problem.measure):
         yield from _even_tiles(replace(plain, tile=plain.tile._replace(group=8)), found, target)
-    if rule.family == "reduce_rows":
-        return
     for team in _TEAMS if by_chunk else (power_above(vectors),):
         if team <= power_above(vectors):
             yield from _even_tiles(replace(plain, team=team), found, target)
@@ -123,31 +154,32 @@ def _even_tiles(plan: Plan, found: Reduction, target: Target) -> Iterator[Plan]:
     blocks = -(-loops.results * plan.team // REDUCE_THREADS)
     for loads, resident in _ROWS:
         tiled = _tiled(plan, loads, resident)
-        held = target.multiprocessors * resident
-        if blocks >= held:
-            yield replace(tiled, each=count)
-            continue
-        for each in {-(-count * blocks // (waves * held)) for waves in _WAVES} | {loads}:
-            parts = -(-count // max(each, 1))
-            if each and plan.team >= 32 and parts <= _MAX_PARTS:
-                yield replace(tiled, parts=parts, each=each)
+        if blocks >= target.multiprocessors * resident:
+            yield tiled
+        elif plan.team >= 128:
+            yield from _dealt(tiled, -(-count // loads), blocks, target)
 
 
 def _columns(rule: Plan, loops: Loops, target: Target) -> Iterator[Plan]:
     """Yield other widths, tiles and parts of columns."""
     vectors = -(-loops.inner.extent // rule.tile.width)
-    for number, (loads, resident) in enumerate(_COLUMNS):
-        held = target.multiprocessors * resident
+    for loads, resident in _COLUMNS:
         for team in (4, *_TEAMS):
-            blocks = -(-vectors // team) * loops.outer_kept
-            groups = -(-loops.beside.extent // (REDUCE_THREADS // team))
             if team > power_above(vectors):
                 continue
-            plan = replace(_tiled(rule, loads, resident), team=team, parts=1)
-            if blocks * groups > 64:
+            blocks = -(-vectors // team) * loops.outer_kept
+            groups = -(-loops.beside.extent // (REDUCE_THREADS // team))
+            tiled = _tiled(rule, loads, resident)
+            plan = replace(tiled, team=team, parts=1, turn=1, longs=1, each=0)
+            if blocks >= target.multiprocessors * resident // 4:
                 yield plan
-            for waves in (1, 8) if number else _WAVES:
-                parts = waves * held // blocks
-                if 1 < parts <= groups:
-                    each = -(-groups // parts)
-                    yield replace(plan, parts=parts, split=SPLIT_BESIDE, each=each)
+            yield from _dealt(plan, -(-groups // loads), blocks, target)
+
+
+def _dealt(plan: Plan, batches: int, blocks: int, target: Target) -> Iterator[Plan]:
+    """Yield plans whose batches are dealt in rounds that leave every multiprocessor blocks."""
+    lanes = target.multiprocessors
+    for rounds in _ROUNDS:
+        parts = dealt(plan, batches, blocks, lanes, rounds)
+        if parts.parts > 1 and 2 * lanes <= parts.parts * blocks <= 80 * lanes * plan.tile.blocks:
+            yield parts

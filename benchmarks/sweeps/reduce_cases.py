@@ -120,6 +120,7 @@ def cases() -> Iterator[Case]:
         ((64, 1 << 20), (0,)),
         ((1 << 20, 64), (1,)),
         ((1 << 22, 16), (0,)),
+        ((8191, 8191), (1,)),
         ((256,), (0,)),  # what a launch takes
     ):
         yield _reduction("sum", dims, axes, _sum64)

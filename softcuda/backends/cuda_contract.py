@@ -58,5 +58,5 @@ def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
-    """Return the one step of a contraction and the chain behind it, by dots.py where that is a sum."""
+    """Return the one step of a contraction, by dots.py where it is a sum, and its chain."""
     return dot_steps(BACKEND_ID, unit, target) or prepare_contract(BACKEND_ID, unit, target)

@@ -1,7 +1,7 @@
 """cuda_naive: every op with one thread an output, the reference of the CUDA backends.
 
-Nothing is fused; a kernel does one op and its offsets are 64-bit. Some ops of complex numbers are
-refused: see complex_parts.py.
+Nothing is fused; a kernel does one op and its offsets are 64-bit. Complex numbers are computed by
+every op that they have; see complex_parts.py.
 """
 
 from __future__ import annotations
@@ -10,15 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from softcuda.backends.cuda.complex_parts import complex_verdict, has_parts, prepared_on_parts
+from softcuda.backends.cuda.complex_parts import has_parts, prepared_on_parts
 from softcuda.backends.cuda.naive_contraction import (
     NAIVE_CONTRACTION,
     further_naive_contractions,
     prepare_contraction,
 )
-from softcuda.backends.cuda.naive_creation import CREATION_KERNELS, prepare_creation
+from softcuda.backends.cuda.naive_creation import (
+    CREATION_KERNELS,
+    FURTHER_CREATION,
+    prepare_creation,
+)
 from softcuda.backends.cuda.naive_elementwise import NAIVE_ELEMENTWISE, prepare_elementwise
-from softcuda.backends.cuda.naive_movement import MOVEMENT_KERNELS, prepare_movement
+from softcuda.backends.cuda.naive_movement import (
+    FURTHER_MOVEMENT,
+    MOVEMENT_KERNELS,
+    prepare_movement,
+)
 from softcuda.backends.cuda.naive_random import RANDOM_KERNELS, prepare_random
 from softcuda.backends.cuda.naive_reduce import (
     NAIVE_REDUCE,
@@ -74,13 +82,14 @@ KERNELS: Final[tuple[KernelSpec, ...]] = (
 
 def further_kernels() -> Iterator[KernelSpec]:
     """Yield the kernels without a chain that the table lacks, and some that it has."""
-    return further_naive_contractions()
+    yield from further_naive_contractions()
+    yield from (*FURTHER_CREATION, *FURTHER_MOVEMENT)
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is work at all, and of complex numbers work that it does."""
+    """Return whether the line is work at all: leaves, views and transfers are not."""
     if line.op.kind in _PREPARERS:
-        return complex_verdict(BACKEND_ID, line, operands)
+        return Verdict(True)
     return Verdict(False, f"{line.op.name} is a {line.op.kind.value}, which cuda_naive has not")
 
 

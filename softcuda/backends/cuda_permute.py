@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.elementwise import prepare_chain
 from softcuda.backends.cuda.layouts import ChainInput
 from softcuda.backends.cuda.permute import (
@@ -57,7 +56,7 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
     """Return whether the line is a copy or cast, or a concat or stack of few operands."""
     name = line.op.name
     if name in _COPIES:
-        return real_verdict(BACKEND_ID, line, operands)
+        return Verdict(True)
     if name not in _JOINS:
         return Verdict(False, f"cuda_permute computes {', '.join((*_COPIES, *_JOINS))}, not {name}")
     if len(operands) > MAX_JOINED:
@@ -66,7 +65,7 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
             f"{name} of {len(operands)} operands; cuda_permute launches a kernel for each and "
             f"takes at most {MAX_JOINED}",
         )
-    return real_verdict(BACKEND_ID, line, operands)
+    return Verdict(True)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:

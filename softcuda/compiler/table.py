@@ -60,8 +60,9 @@ def decision_table(program: Program) -> str:
         )
     if program.target.type == "cuda" and program.steps and not program.uses_cuda:
         lines.append(
-            f"nothing of this runs on {program.target}: {program.profile} decides on CPU backends; "
-            "name a profile with CUDA rows, such as config='nvidia-h200'"
+            f"nothing of this runs on {program.target}: {program.profile} decides on CPU backends "
+            "for these sizes; a profile with CUDA rows, such as config='nvidia-h200', gives large "
+            "ones to the device"
         )
     lines.extend(_launch_list(program))
     lines.extend(program.footer)

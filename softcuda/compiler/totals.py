@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from softcuda.backends import backends
@@ -23,17 +24,18 @@ def modelled_totals(graph: Graph, choices: Sequence[Choice], profile: Profile) -
     totals = dict.fromkeys(devices, 0.0)
     unknown: dict[str, set[str]] = {device: set() for device in devices}
     known = backends()
+    counts: Counter[tuple[str, str, int]] = Counter()
     for line, choice in zip(graph.lines, choices, strict=True):
-        if choice.backend_id not in known:
-            continue
-        operands = [graph.lines[source] for source in line.inputs]
-        dtype, size = row_dtype(line, operands).name, row_size(line, operands)
+        if choice.backend_id in known:
+            operands = [graph.lines[source] for source in line.inputs]
+            counts[line.op.name, row_dtype(line, operands).name, row_size(line, operands)] += 1
+    for (op, dtype, size), count in counts.items():
         for device in totals:
-            cost = profile.cost_us(line.op.name, dtype, size, device)
+            cost = profile.cost_us(op, dtype, size, device)
             if cost is None:
-                unknown[device].add(line.op.name)
+                unknown[device].add(op)
             else:
-                totals[device] += cost
+                totals[device] += count * cost
     said = []
     for device, total in totals.items():
         missing = ", ".join(sorted(unknown[device]))

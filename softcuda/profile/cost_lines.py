@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, overload
+from typing import Final, overload
 
 from softcuda.dtype import DTYPES
 from softcuda.profile.records import CostPoint
-from softcuda.profile.vocabulary import DEVICE_TYPES
 
-__all__ = ["CostLines", "PlainCosts", "plain_costs"]
+__all__ = ["CostLines", "plain_costs"]
 
-_OPENED: Final = "\n[costs]\n"
-_COMMENTS: Final = re.compile(r"(?:#[^\n]*\n)*")
-_TIME: Final = r"(?=[0-9.]*[1-9])[0-9]{1,15}\.[0-9]{1,15}"  # a number above 0
-# What soft_init writes.
-_PLAIN: Final = re.compile(
-    r"^(\w+)(?:\[(\w+)\])? *\| size = ([1-9][0-9]{0,17}) = "
-    rf"(?:cpu ({_TIME})(?:, cuda ({_TIME}))?|cuda ({_TIME}))$",
-    re.ASCII | re.MULTILINE,
+_TIME: Final = r"[0-9]{1,15}+\.[0-9]{1,15}+"
+_ZEROS: Final = (" 0.0", " 00")  # one of them stands where a time is 0
+_TIMES: Final = rf"[1-9][0-9]{{0,17}}+ = (?:cpu {_TIME}(?:, cuda {_TIME})?|cuda {_TIME})"
+# What soft_init writes: the lines of an op one below the other.
+_BLOCK: Final = re.compile(
+    rf"((\w+)(?:\[(\w+)\])? *\| size = ){_TIMES}(?:\n\1{_TIMES})*+(?:\n|\Z)", re.ASCII
 )
+_SIZE: Final = re.compile(r"size = ([0-9]+)")
+_LINE: Final = re.compile(r"size = ([0-9]+) = (.*)")
 
 Key = tuple[str, str | None]
-Written = tuple[int, str, str]  # line, microseconds of the CPU and of CUDA as they stand, or ""
+Written = tuple[int, str]  # the number of the first line, and the lines as they stand
 
 
 class CostLines(Sequence[CostPoint]):
@@ -31,7 +30,7 @@ class CostLines(Sequence[CostPoint]):
 
     Args:
         points: in their order.
-        written: (op, dtype) -> size -> what stands in a file; instead of points.
+        written: (op, dtype) -> what stands in a file; instead of points.
     """
 
     __slots__ = ("_all", "_made", "_written")
@@ -39,7 +38,7 @@ class CostLines(Sequence[CostPoint]):
     def __init__(
         self,
         points: Iterable[CostPoint] = (),
-        written: dict[Key, dict[str, Written]] | None = None,
+        written: dict[Key, Written] | None = None,
     ) -> None:
         self._written = written or {}
         self._made: dict[Key, list[CostPoint]] = {}
@@ -51,8 +50,11 @@ class CostLines(Sequence[CostPoint]):
         """Return the points of `op` (dtype None) or of `op[dtype]`, in their order."""
         made = self._made.get((op, dtype))
         if made is None:
-            found = self._written.get((op, dtype), {}).items()
-            made = [CostPoint(op, dtype, int(n), _times(w), w[0]) for n, w in found]
+            number, lines = self._written.get((op, dtype), (0, ""))
+            made = [
+                CostPoint(op, dtype, int(size), _times(times), line)
+                for line, (size, times) in enumerate(_LINE.findall(lines), start=number)
+            ]
             self._made[op, dtype] = made
         return made
 
@@ -79,7 +81,9 @@ class CostLines(Sequence[CostPoint]):
         return iter(self._points())
 
     def __len__(self) -> int:
-        return sum(map(len, self._written.values())) if self._all is None else len(self._all)
+        if self._all is None:
+            return sum(lines.count("\n") + 1 for _, lines in self._written.values())
+        return len(self._all)
 
     def __eq__(self, other: object) -> bool:
         return self._points() == tuple(other) if isinstance(other, Sequence) else NotImplemented
@@ -91,49 +95,40 @@ class CostLines(Sequence[CostPoint]):
         return repr(self._points())
 
 
-def _times(written: Written) -> tuple[tuple[str, float], ...]:
-    pairs = zip(DEVICE_TYPES, written[1:], strict=True)
-    return tuple((device, float(time)) for device, time in pairs if time)
+def _times(text: str) -> tuple[tuple[str, float], ...]:
+    pairs = (part.split(" ") for part in text.split(", "))
+    return tuple((device, float(time)) for device, time in pairs)
 
 
-class PlainCosts(NamedTuple):
-    """The lines of [costs] that were taken from a text, and the text with them left blank."""
+def plain_costs(text: str, number: int, count: int, ops: Collection[str]) -> CostLines | None:
+    """Return the points of [costs] where all of them stand as soft_init writes them.
 
-    costs: CostLines
-    rest: str
-
-
-def plain_costs(text: str, ops: Collection[str]) -> PlainCosts | None:
-    """Return the lines of [costs] where all of them stand as soft_init writes them.
-
-    Every line is checked. None where one of them is not as it should be, or written in another
-    way: then reading them one by one tells.
+    Every line is checked, but points are made when they are asked for. None where one of them is
+    not as it should be, or written in another way: then reading them one by one tells.
 
     Args:
-        text: of a whole profile.
+        text: the lines of [costs].
+        number: that of the first line.
+        count: how many lines there are.
         ops: tokens that may have costs.
     """
-    opened = text.find(_OPENED)
-    head = _COMMENTS.match(text, opened + len(_OPENED))
-    if opened < 0 or head is None:
+    if any(zero in text for zero in _ZEROS):
         return None
-    first, following = head.end(), text.find("\n[", head.end())
-    last = len(text) if following < 0 else following
-    while text[last - 1] == "\n" and last > first:
-        last -= 1
-    found = _PLAIN.findall(text, first, last)
-    if not found or len(found) != text.count("\n", first, last) + 1:
-        return None
-    written: dict[Key, dict[str, Written]] = {}
-    line = text.count("\n", 0, first) + 1
-    for number, (op, dtype, size, cpu, beside, alone) in enumerate(found, start=line):
-        group = written.get((op, dtype or None))
-        if group is None:
-            if op not in ops or (dtype and dtype not in DTYPES):
-                return None
-            group = written[op, dtype or None] = {}
-        if size in group:
+    written: dict[Key, Written] = {}
+    place, line = 0, number
+    while place < len(text):
+        block = _BLOCK.match(text, place)
+        if block is None:
             return None
-        group[size] = (number, cpu, beside or alone)
-    blank = "\n" * (len(found) - 1)
-    return PlainCosts(CostLines(written=written), f"{text[:first]}{blank}{text[last:]}")
+        _, op, dtype = block.groups()
+        key = (op, dtype)
+        if key in written or op not in ops or (dtype and dtype not in DTYPES):
+            return None
+        lines = block[0].rstrip("\n")
+        sizes = _SIZE.findall(lines)
+        if len(set(sizes)) != len(sizes):
+            return None
+        written[key] = (line, lines)
+        line += len(sizes)
+        place = block.end()
+    return CostLines(written=written) if line == number + count else None

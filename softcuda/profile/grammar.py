@@ -13,15 +13,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from softcuda.dtype import DTYPES
 from softcuda.errors import ConfigError
 from softcuda.profile import fields
 from softcuda.profile.check import check_costs, check_rows, check_thresholds
-from softcuda.profile.cost_lines import CostLines, plain_costs
 from softcuda.profile.model import (
     DEFAULT_BLOCK_SIZE,
     CostPoint,
-    Crossing,
     DeviceFacts,
     PoolSettings,
     Profile,
@@ -29,6 +26,7 @@ from softcuda.profile.model import (
     Threshold,
     Transfer,
 )
+from softcuda.profile.plain import PlainSections, plain_sections
 from softcuda.profile.text import Entry, Spot, decoded, listed, read_entries, shown
 from softcuda.profile.vocabulary import DEVICE_TYPES, POLICIES, SECTIONS
 
@@ -36,17 +34,6 @@ __all__ = ["parse"]
 
 _EQUALS: Final = re.compile(r"(?<![<>])=")
 _SIZE_IS: Final = re.compile(r"size\s*=\s*([^=\s]+)\s*=(.*)")
-# What soft_init writes; a line that fits needs no further look. Others are read part by part, which
-# tells what is wrong with them.
-_PLAIN_ROW: Final = re.compile(
-    r"(\w+)(?:\[(\w+)\])? *\| (?:any|size < (\d{1,18})|(?:(\d{1,18}) <= size < (\d{1,18}))|"
-    r"size >= (\d{1,18})) *= (\w+)",
-    re.ASCII,
-)
-_PLAIN_CROSSING: Final = r"(?:none below ([0-9]{1,18})|([0-9]{1,18}) ± ([0-9]{1,18}))"
-_PLAIN_CROSSINGS: Final = re.compile(
-    rf"(\w+)(?:\[(\w+)\])? *= host {_PLAIN_CROSSING}, resident {_PLAIN_CROSSING}", re.ASCII
-)
 _VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 _CAPABILITY: Final = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _COUNTS: Final = ("vram_mb", "multiprocessors", "shared_memory_kib", "l2_mib", "cpu_cores")
@@ -69,9 +56,9 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
             both), what stands there and what is allowed.
     """
     known, text = frozenset(ops), decoded(data, path)
-    plain = plain_costs(text, known)
-    reader = _Reader(path, known, backends, plain.costs if plain else CostLines())
-    entries = read_entries(plain.rest if plain else text, path)
+    plain = plain_sections(text, known, backends)
+    reader = _Reader(path, known, backends, plain)
+    entries = read_entries(plain.rest, path)
     opened: dict[str, Spot] = {}
     for entry in entries:
         if entry.text:
@@ -85,7 +72,7 @@ class _Reader:
     """Takes the lines one by one, then makes the profile."""
 
     def __init__(
-        self, path: str, ops: frozenset[str], backends: Mapping[str, str], plain: CostLines
+        self, path: str, ops: frozenset[str], backends: Mapping[str, str], plain: PlainSections
     ) -> None:
         self.path = path
         self.ops = ops
@@ -109,7 +96,8 @@ class _Reader:
     def finish(self, opened: Mapping[str, Spot]) -> Profile:
         values = self.values
         meta = self._meta(opened)
-        if not self.rows:
+        rows, thresholds = self.plain.rows or self.rows, self.plain.thresholds or self.thresholds
+        if not rows:
             line = opened["ops"].line if "ops" in opened else None
             found = "section [ops] has no rows" if "ops" in opened else "there is no [ops] section"
             raise ConfigError(
@@ -126,9 +114,9 @@ class _Reader:
             path=self.path,
             meta=meta,
             device=device,
-            rows=tuple(self.rows),
-            thresholds=tuple(self.thresholds),
-            costs=self.plain or tuple(self.costs),
+            rows=tuple(rows),
+            thresholds=tuple(thresholds),
+            costs=self.plain.costs or tuple(self.costs),
             transfer=tuple(
                 Transfer(key, *fields.transfer_line(text, spot), line=spot.line or 0)
                 for key, (text, spot) in values["transfer"].items()
@@ -178,17 +166,6 @@ class _Reader:
         present[key] = (text, entry.spot)
 
     def _row(self, entry: Entry) -> Row:
-        plain = _PLAIN_ROW.fullmatch(entry.text)
-        if plain is not None:
-            op, dtype, below, first, last, start, backend_id = plain.groups()
-            end = below or last
-            low, high = int(first or start or 0), None if end is None else int(end)
-            known = op in self.ops and (dtype is None or dtype in DTYPES)
-            if known and backend_id in self.backends and (high is None or low < high):
-                return Row(op, dtype, low, high, backend_id, entry.spot.line or 0, entry.comment)
-        return self._any_row(entry)
-
-    def _any_row(self, entry: Entry) -> Row:
         token, bar, rest = entry.text.partition("|")
         size, *named = _EQUALS.split(rest)
         if not bar or len(named) != 1:
@@ -224,15 +201,6 @@ class _Reader:
         return CostPoint(op, dtype, size, times, entry.spot.line or 0)
 
     def _threshold(self, entry: Entry) -> Threshold:
-        plain = _PLAIN_CROSSINGS.fullmatch(entry.text)
-        if plain is not None:
-            op, dtype, *host, below, size, error = plain.groups()
-            if op in self.ops and (dtype is None or dtype in DTYPES):
-                crossings = _crossing(*host), _crossing(below, size, error)
-                return Threshold(op, dtype, *crossings, entry.spot.line or 0)
-        return self._any_threshold(entry)
-
-    def _any_threshold(self, entry: Entry) -> Threshold:
         token, equals, text = entry.text.partition("=")
         if not equals:
             entry.spot.fail(
@@ -242,12 +210,6 @@ class _Reader:
         op, dtype = fields.op_token(token.strip(), self.ops, entry.spot)
         host, resident = fields.crossings(text, entry.spot)
         return Threshold(op, dtype, host, resident, entry.spot.line or 0)
-
-
-def _crossing(below: str | None, size: str | None, error: str | None) -> Crossing:
-    if size is None or error is None:
-        return Crossing(int(below or 0), None, False)
-    return Crossing(int(size), int(error))
 
 
 def _word(values: Values, key: str, allowed: tuple[str, ...], default: str) -> str:

@@ -12,7 +12,6 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
-from softcuda.dtype import DTYPES
 from softcuda.profile.cost_lines import CostLines
 from softcuda.profile.curves import Curve, curve_of
 from softcuda.profile.records import (
@@ -69,7 +68,7 @@ class Profile:
     transfer: tuple[Transfer, ...] = ()
     policy: str = "table"
     pool: PoolSettings = field(default_factory=PoolSettings)
-    _index: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(init=False, repr=False)
+    _index: dict[tuple[str, str | None], list[Row]] = field(init=False, repr=False)
     _lines: CostLines = field(init=False, repr=False)
     _curves: dict[tuple[str, str | None, str], Curve | None] = field(init=False, repr=False)
     _names_cuda: bool = field(init=False, repr=False)
@@ -151,10 +150,13 @@ class Profile:
             dtype: name of the row's dtype (softcuda.graph.lines.row_dtype).
             size: the row's size (softcuda.graph.lines.row_size).
         """
-        found = self._index.get((op, dtype))
-        if found is None:
-            return None
-        return found[1][bisect_right(found[0], size)]
+        rows = self._of(op, dtype)
+        return rows[bisect_right(rows, size, lo=1, key=_BY_SIZE) - 1] if rows else None
+
+    def _of(self, op: str, dtype: str) -> Sequence[Row]:
+        """Return the rows that hold for an op and a dtype, by size; () where there are none."""
+        index = self._index
+        return index.get((op, dtype)) or index.get((op, None)) or ()
 
     def nearest(self, op: str, dtype: str, size: int, backend_ids: Collection[str]) -> Row | None:
         """Return the row of an op that is nearest in size among those of some backends.
@@ -168,8 +170,7 @@ class Profile:
         Returns:
             The row; None where the op has none of them.
         """
-        _, rows = self._index.get((op, dtype), ((), ()))
-        named = [row for row in rows if row.backend_id in backend_ids]
+        named = [row for row in self._of(op, dtype) if row.backend_id in backend_ids]
 
         def distance(row: Row) -> int:
             if size < row.low:
@@ -239,14 +240,10 @@ def _unlined(items: Iterable[Any]) -> list[str]:
     return sorted(repr(item[:-1]) for item in items)
 
 
-def _index(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[list[int], list[Row]]]:
+def _index(rows: Iterable[Row]) -> dict[tuple[str, str | None], list[Row]]:
     grouped: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
         grouped.setdefault((row.op, row.dtype), []).append(row)
-    index: dict[tuple[str, str], tuple[list[int], list[Row]]] = {}
-    for (op, dtype), group in sorted(grouped.items(), key=lambda item: item[0][1] is not None):
-        ordered = sorted(group, key=_BY_SIZE)
-        entry = ([row.low for row in ordered[1:]], ordered)
-        for name in DTYPES if dtype is None else (dtype,):
-            index[op, name] = entry
-    return index
+    for group in grouped.values():
+        group.sort(key=_BY_SIZE)
+    return grouped

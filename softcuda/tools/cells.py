@@ -10,9 +10,19 @@ from typing import Final, NamedTuple
 from softcuda.dtype import REAL_DTYPES
 from softcuda.graph.op import OPS, Kind
 from softcuda.profile.vocabulary import work_ops
+from softcuda.tools.lines import growth_of
 from softcuda.tools.spread import quantile_of
 
-__all__ = ["BY_IMPORTANCE", "Cell", "Ledger", "Outcome", "Scope", "State", "scopes_of"]
+__all__ = [
+    "BY_IMPORTANCE",
+    "Cell",
+    "Ledger",
+    "Outcome",
+    "Scope",
+    "State",
+    "largest_size",
+    "scopes_of",
+]
 
 # What most graphs spend their time in comes first; the rest follows in the table's order.
 _FIRST: Final = (
@@ -25,8 +35,10 @@ BY_IMPORTANCE: Final = tuple(dict.fromkeys((*_FIRST.split(), *work_ops())))
 # Device type -> the largest power of two of elements, and of the extent of a product. 4 Mi
 # elements of f32 are beyond the caches of most CPUs; a GPU needs more to be busy.
 _LARGEST_POWERS: Final = {"cpu": (22, 11), "cuda": (24, 12)}
-_COARSE: Final = (8, 14, 20)
-_COARSE_MATMUL: Final = (5, 7, 9)
+# Powers of two of the first sizes, in the order of measuring. With a GPU the second one tells by
+# itself on which side of a crossing most sizes are; it is no more than a call of either costs.
+_COARSE: Final = {"cpu": (8, 14, 20), "cuda": (8, 16, 13, 20)}
+_COARSE_MATMUL: Final = {"cpu": (5, 7, 9), "cuda": (5, 8, 6, 11)}
 
 
 class State(Enum):
@@ -120,21 +132,30 @@ def scopes_of(
     made = []
     for op in BY_IMPORTANCE:
         contracts = OPS[op].kind is Kind.CONTRACTION
-        sizes = [1 << power for power in range(_LARGEST_POWERS[device][contracts] + 1)]
+        largest = largest_size(op, device)
+        sizes = [1 << power for power in range(largest.bit_length())]
         if sizes_asked:
             allowed = tuple(sizes_asked)
         else:
             allowed = tuple(s for s in sizes if max_size is None or s <= max_size)
-        coarse = {1 << power for power in (_COARSE_MATMUL if contracts else _COARSE)}
-        first = tuple(s for s in allowed if s in coarse) or allowed[-1:]
-        if device == "cuda":  # both ends tell first on which side of a crossing most sizes are
-            first = (first[0], *first[:0:-1])
+        coarse = [1 << power for power in (_COARSE_MATMUL if contracts else _COARSE)[device]]
+        first = tuple(s for s in coarse if s in allowed) or allowed[-1:]
         for dtype in REAL_DTYPES:
             if dtype in wanted.get(op, ()):
                 whole = allowed == tuple(sizes)
-                growth = 3 if contracts else 1
+                growth = growth_of(op)
                 made.append(Scope(op, dtype, allowed, first, growth, whole, exhaustive))
     return tuple(made)
+
+
+def largest_size(op: str, device: str) -> int:
+    """Return the largest size of an op: elements, or the extent of a product.
+
+    Args:
+        op: token of the op.
+        device: "cuda" where a GPU is measured too.
+    """
+    return 1 << _LARGEST_POWERS[device][OPS[op].kind is Kind.CONTRACTION]
 
 
 @dataclass(frozen=True)

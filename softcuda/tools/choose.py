@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from softcuda.profile.model import Profile, Row
+from softcuda.tools.lines import growth_of, met_at
+from softcuda.tools.preferences import MARGIN, default_backend
 from softcuda.tools.spread import short_text
 
 __all__ = [
     "CHANGE",
-    "MARGIN",
     "NOT_MEASURED",
     "Point",
     "choose_rows",
-    "default_backend",
     "until",
     "winners",
 ]
 
-MARGIN: Final = 0.05  # how much faster than the default's a backend must be
 CHANGE: Final = 0.15  # what a change must save: 15 % at one size, or 5 % at three
 NOT_MEASURED: Final = "not measured"
 
 Times = Mapping[str, float]
+_NONE: Final[Times] = MappingProxyType({})
 
 
 class Point(NamedTuple):
@@ -36,21 +37,26 @@ class Point(NamedTuple):
         times: backend -> microseconds; at least one.
         skipped: the backends that were not tried there.
         taken: the one of them that counts as the fastest all the same; "" for none.
+        handicaps: backend -> what it must be ahead by to be chosen, as log(time / time).
+        modelled: the times were not measured but follow from those of smaller sizes.
     """
 
     size: int
     times: Times
     skipped: tuple[str, ...] = ()
     taken: str = ""
+    handicaps: Times = _NONE
+    modelled: bool = False
 
 
 def winners(points: Sequence[Point], preferred: Sequence[str]) -> list[str]:
     """Return the backend chosen at each point.
 
     Of all choices the one whose sum of log(time / fastest time) is least, where each change from
-    one size to the next costs CHANGE and a backend that is not the preferred one costs MARGIN. So
-    what is within 5 % of the preferred one does not replace it, and one disturbed size makes no
-    row of its own. A backend that is taken without a median is chosen at its point.
+    one size to the next costs CHANGE and a backend costs its handicap, or MARGIN where it has none
+    and is not the preferred one. So what is hardly ahead of the preferred one does not replace it,
+    and one disturbed size makes no row of its own. A backend that is taken without a median is
+    chosen at its point.
 
     Args:
         points: sizes ascending.
@@ -66,7 +72,8 @@ def winners(points: Sequence[Point], preferred: Sequence[str]) -> list[str]:
         for name in [point.taken] if point.taken else sorted(point.times):
             own = 0.0
             if name in point.times:
-                own = math.log(point.times[name] / fastest) + (MARGIN if name != favourite else 0.0)
+                handicap = point.handicaps.get(name, MARGIN if name != favourite else 0.0)
+                own = math.log(point.times[name] / fastest) + handicap
             before = [
                 (cost + (CHANGE if last != name else 0.0), path)
                 for last, (cost, path) in paths.items()
@@ -109,7 +116,7 @@ def choose_rows(
     bounds: list[int | None] = [0]
     for left, right in pairwise(groups):
         ids = (chosen[left[-1]], chosen[right[0]])
-        bounds.append(_crossing(points[left[-1]], points[right[0]], ids))
+        bounds.append(_crossing(points[left[-1]], points[right[0]], ids, growth_of(op)))
     bounds.append(None)
     rows = []
     for place, group in enumerate(groups):
@@ -134,12 +141,6 @@ def until(row: Row, high: int | None, comment: str | None = None) -> Row:
     return Row(row.op, row.dtype, row.low, high, row.backend_id, comment=said)
 
 
-def default_backend(default: Profile, op: str, dtype: str, size: int) -> str:
-    """Return the backend of a profile's row, "" where the op has none."""
-    row = default.lookup(op, dtype, size)
-    return "" if row is None else row.backend_id
-
-
 def _rows_from(base: Profile, op: str, dtype: str, low: int) -> list[Row]:
     """Return the rows of an op and dtype from a size on."""
     found: list[Row] = []
@@ -154,21 +155,22 @@ def _rows_from(base: Profile, op: str, dtype: str, low: int) -> list[Row]:
     return found
 
 
-def _crossing(left: Point, right: Point, ids: tuple[str, str]) -> int:
+def _crossing(left: Point, right: Point, ids: tuple[str, str], growth: int) -> int:
     """Return the size at which the winner of `right` takes over, above left.size.
 
-    Where both backends were measured at both sizes, the logarithms of their times are taken as
-    lines; else the change is half way. Between powers of two it is a power of two.
+    Where both backends were measured at both sizes, their times are taken as latency + work / rate
+    between them; else the change is half way. Between powers of two it is a power of two.
     """
     share = 0.5
     if all(name in point.times for name in ids for point in (left, right)):
-        before = left.times[ids[1]] / left.times[ids[0]]
-        after = right.times[ids[0]] / right.times[ids[1]]
-        if before > 1 and after > 1:
-            share = math.log(before) / (math.log(before) + math.log(after))
+        before = left.times[ids[1]] - left.times[ids[0]]
+        after = right.times[ids[0]] - right.times[ids[1]]
+        if before > 0 and after > 0:
+            size = met_at(left.size, right.size, before, after, growth)
+            share = math.log(size / left.size) / math.log(right.size / left.size)
     if not (_is_power(left.size) and _is_power(right.size)):
-        size = round(math.exp(math.log(left.size) + share * math.log(right.size / left.size)))
-        return min(max(size, left.size + 1), right.size)
+        whole = round(math.exp(math.log(left.size) + share * math.log(right.size / left.size)))
+        return min(max(whole, left.size + 1), right.size)
     low, high = left.size.bit_length(), right.size.bit_length()
     power = low + max(1, round(share * (high - low)))
     return int(1 << (min(power, high) - 1))
@@ -182,7 +184,7 @@ def _medians(points: Sequence[Point]) -> str:
     """Return the medians at the ends of a row, the fastest first, and who was skipped."""
     ends = points[:1] if len(points) == 1 else (points[0], points[-1])
     return "us " + "; ".join(
-        f"at {point.size}: "
+        f"{'modelled ' if point.modelled else ''}at {point.size}: "
         + ", ".join(
             f"{name} {short_text(time)}"
             for name, time in sorted(point.times.items(), key=lambda item: (item[1], item[0]))

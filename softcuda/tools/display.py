@@ -145,7 +145,10 @@ def thresholds_table(thresholds: Sequence[Threshold]) -> str:
     for each in thresholds:
         token = token_text(each.op, each.dtype)
         rows.append((token, crossing_text(each.host), crossing_text(each.resident)))
-    title = "sizes from which the GPU is faster; an uncertainty is how far the quartiles move it"
+    title = (
+        "sizes from which the GPU is faster; an uncertainty is how far the quartiles move it, and "
+        "at\nleast half of the gap between the two sizes that it lies between"
+    )
     return "\n".join([title, *_columns(rows)])
 
 

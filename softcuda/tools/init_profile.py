@@ -14,6 +14,7 @@ from softcuda.profile.resolve import default_profile
 from softcuda.profile.vocabulary import SOFT_VERSION
 from softcuda.tools.cells import Ledger, Scope
 from softcuda.tools.costs import cost_points, transfers
+from softcuda.tools.preferences import TIE_RULE
 from softcuda.tools.profile_rows import profile_rows
 from softcuda.tools.spread import OUTLIER_RULE
 from softcuda.tools.thresholds import thresholds
@@ -85,7 +86,12 @@ def profile_notes(ledger: Ledger) -> tuple[str, ...]:
         "Behind a row: medians at its smallest and its largest measured size, the fastest first;",
         "skipped: a call would have taken too long, or it was far behind at smaller sizes.",
         f"Outliers: {OUTLIER_RULE}.",
+        f"Near ties: {TIE_RULE}.",
     ]
+    if ledger.copies:
+        notes.append(
+            "modelled: beyond the last size that was measured, as latency + work / rate goes on."
+        )
     if ledger.copies:
         notes += [
             "A time on a GPU is that of a call whose data is there, many in a row and one wait at",

@@ -20,7 +20,7 @@ __all__ = ["checked_rows", "difference_lines", "explanation_lines"]
 
 _POWERS: Final = {True: 13, False: 25}  # sizes compared: contractions up to 2^12, others 2^24
 _NEAR: Final = 2.0  # a size this close to where a row ends is near a crossing
-_HOLDS: Final = 1.16  # a row holds while its backend is no further behind; as choosing has it
+_HOLDS: Final = 1.23  # a row holds while its backend is no further behind; as choosing has it
 _ROWS_CHECKED: Final = 24
 _ALLOWANCE_S: Final = 0.2
 _MEDIAN: Final = 0.5
@@ -170,7 +170,7 @@ def checked_rows(
 ) -> list[RowCheck]:
     """Measure a sample of the rows again and return which hold.
 
-    A row holds while its backend takes at most 1.16 times what the fastest one does.
+    A row holds while its backend takes at most 1.23 times what the fastest one does.
 
     Args:
         profile: one of this machine.

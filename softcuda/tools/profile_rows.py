@@ -8,7 +8,9 @@ from typing import Final
 from softcuda.graph.op import OPS
 from softcuda.profile.model import Profile, Row
 from softcuda.tools.cells import Ledger, Scope, State
-from softcuda.tools.choose import NOT_MEASURED, Point, choose_rows, default_backend, until
+from softcuda.tools.choose import NOT_MEASURED, Point, choose_rows, until
+from softcuda.tools.modelled import Paces, beyond, paces_of
+from softcuda.tools.preferences import default_backend, handicaps
 
 __all__ = ["profile_rows", "was_measured"]
 
@@ -33,10 +35,14 @@ def profile_rows(
     """
     measured = {(scope.op, scope.dtype): scope for scope in scopes}
     base = Profile(default.path, default.meta, default.device, tuple(_base_rows(default, kept)))
+    paces = paces_of(ledger, scopes)
     rows: list[Row] = []
     for op in OPS:
         of_op = {dtype: scope for (name, dtype), scope in measured.items() if name == op}
-        found = {dtype: _scope_rows(ledger, scope, default, base) for dtype, scope in of_op.items()}
+        found = {
+            dtype: _scope_rows(ledger, scope, default, base, paces)
+            for dtype, scope in of_op.items()
+        }
         rows += _other_rows(ledger, of_op, found, [row for row in base.rows if row.op == op])
         for of_dtype in found.values():
             rows += of_dtype
@@ -51,7 +57,7 @@ def _other_rows(
 ) -> list[Row]:
     """Return the rows of an op for the dtypes beside those that were found."""
     others = [row for row in base if row.dtype not in found]
-    like = [d for d in _LIKEST if d in scopes and _on_device(ledger, scopes[d])]
+    like = [d for d in _LIKEST if d in scopes and "cuda" in _devices(ledger, scopes[d]).values()]
     if not like:
         return others
     others = [row for row in others if was_measured(row)]
@@ -76,28 +82,41 @@ def _base_rows(default: Profile, kept: Iterable[Row]) -> list[Row]:
     return rows
 
 
-def _scope_rows(ledger: Ledger, scope: Scope, default: Profile, base: Profile) -> list[Row]:
+def _scope_rows(
+    ledger: Ledger, scope: Scope, default: Profile, base: Profile, paces: Paces
+) -> list[Row]:
     points = _points(ledger, scope, default)
     if not points:
         return [row for row in base.rows if (row.op, row.dtype) == (scope.op, scope.dtype)]
     reached = [size for size, _ in ledger.at(scope.op, scope.dtype)]
     complete = scope.whole and reached[-1] == scope.sizes[-1]
     open_from = None if complete else 2 * points[-1].size
-    lasting = _on_device(ledger, scope)
+    devices = _devices(ledger, scope)
+    if open_from is not None and not _is_kept(base, scope, open_from):
+        further = beyond(points, scope, devices, paces)
+        open_from = None if further else open_from
+        points += further
+    lasting = {name for name, device in devices.items() if device == "cuda"}
     return choose_rows(scope.op, scope.dtype, points, default, open_from, base, lasting)
 
 
-def _on_device(ledger: Ledger, scope: Scope) -> set[str]:
-    """Return the backends of a GPU that were tried at all."""
+def _is_kept(base: Profile, scope: Scope, size: int) -> bool:
+    """Return whether an earlier profile has a measured row for a size."""
+    row = base.lookup(scope.op, scope.dtype, size)
+    return row is not None and was_measured(row)
+
+
+def _devices(ledger: Ledger, scope: Scope) -> dict[str, str]:
+    """Return backend -> device type of the backends that were tried at all."""
     return {
-        name
+        name: outcome.device
         for _, outcomes in ledger.at(scope.op, scope.dtype)
         for name, outcome in outcomes.items()
-        if outcome.device == "cuda"
     }
 
 
 def _points(ledger: Ledger, scope: Scope, default: Profile) -> list[Point]:
+    """Return what was measured of an op and a dtype, sizes ascending."""
     points: list[Point] = []
     for size, outcomes in ledger.at(scope.op, scope.dtype):
         times = {n: o.microseconds for n, o in outcomes.items() if o.state is State.MEASURED}
@@ -106,7 +125,8 @@ def _points(ledger: Ledger, scope: Scope, default: Profile) -> list[Point]:
             favourite = default_backend(default, scope.op, scope.dtype, size)
             on_device = any(outcomes[name].device == "cuda" for name in times)
             taken = "" if on_device else _taken(skipped, points, favourite)
-            points.append(Point(size, times, skipped, taken))
+            handicap = handicaps(outcomes, favourite, scope.op)
+            points.append(Point(size, times, skipped, taken, handicap))
     return points
 
 

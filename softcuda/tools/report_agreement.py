@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from softcuda.profile.model import Crossing, Profile
+from softcuda.tools.cells import Ledger
 from softcuda.tools.display import crossing_text
 from softcuda.tools.report_curves import Figure
-from softcuda.tools.report_model import Constants, predicted
+from softcuda.tools.report_model import Constants, own_constants, predicted
 
 __all__ = ["Compared", "Pair", "agreement_rows", "beside_model"]
+
+_DEVICES: Final = "the device's"
+_OWN: Final = "the operation's own"
 
 
 class Pair(NamedTuple):
@@ -35,16 +39,19 @@ class Pair(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Both crossings of an op and a dtype."""
+    """Both crossings of an op and a dtype, beside those of a device's constants and of its own."""
 
     op: str
     dtype: str
     host: Pair
     resident: Pair
+    own_host: Pair
+    own_resident: Pair
 
 
 def beside_model(
     profile: Profile,
+    ledger: Ledger,
     constants: Mapping[str, dict[str, Constants]],
     found: Sequence[Figure],
 ) -> list[Compared]:
@@ -52,6 +59,7 @@ def beside_model(
 
     Args:
         profile: whose [transfer] counts.
+        ledger: what was measured; gives each op constants of its own.
         constants: dtype -> device type -> the model's constants.
         found: the figures.
     """
@@ -60,8 +68,13 @@ def beside_model(
         if figure.host is None and figure.resident is None:
             continue
         sizes = sorted({point.size for curve in figure.curves for point in curve.points})
-        host, resident = predicted(profile, constants[figure.dtype], figure.op, figure.dtype, sizes)
-        pairs = Pair(figure.host, host), Pair(figure.resident, resident)
+        pairs = []
+        for known in (
+            constants[figure.dtype],
+            own_constants(ledger, figure.op, figure.dtype),
+        ):
+            host, resident = predicted(profile, known, figure.op, figure.dtype, sizes)
+            pairs += [Pair(figure.host, host), Pair(figure.resident, resident)]
         rows.append(Compared(figure.op, figure.dtype, *pairs))
     return rows
 
@@ -70,15 +83,21 @@ def agreement_rows(rows: Sequence[Compared]) -> Iterator[str]:
     """Yield how far measured and predicted crossings agree, as a table of Markdown."""
     if not rows:
         return
-    yield "| crossings | both found | one alone | ratio, geometric mean | within 2 | within 4 |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    yield (
+        "| crossings | constants | both found | one alone | ratio, geometric mean | within 2 | "
+        "within 4 |"
+    )
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for dtype in dict.fromkeys(row.dtype for row in rows):
         of_dtype = [row for row in rows if row.dtype == dtype]
-        for word, pairs in (
-            ("data on the host", [row.host for row in of_dtype]),
-            ("data resident", [row.resident for row in of_dtype]),
+        for word, whose, pairs in (
+            ("data on the host", _DEVICES, [row.host for row in of_dtype]),
+            ("data on the host", _OWN, [row.own_host for row in of_dtype]),
+            ("data resident", _DEVICES, [row.resident for row in of_dtype]),
+            ("data resident", _OWN, [row.own_resident for row in of_dtype]),
         ):
-            yield f"| {dtype}, {word} | {' | '.join(_cells(pairs))} |"
+            if any(pair.model is not None for pair in pairs):
+                yield f"| {dtype}, {word} | {whose} | {' | '.join(_cells(pairs))} |"
     yield ""
 
 

@@ -70,7 +70,8 @@ def _head(profile: Profile) -> Iterator[str]:
         "quartiles under the pointer. Dashed: the CPU. Solid: CUDA with the data on the device. "
         "Dotted: CUDA with the data on the host before and after, copies included. Vertical lines "
         "mark the size from which CUDA is faster: solid with the data resident, dotted with the "
-        "data on the host; a band is how far the quartiles move it. "
+        "data on the host; a band is how far the quartiles move it, and at least half of the gap "
+        "between the two sizes that it lies between. "
         f"{html.escape(OUTLIER_RULE[0].upper() + OUTLIER_RULE[1:])}.</p>"
     )
     yield f"<details><summary>Machine</summary><table>{facts}{copies}</table></details>"

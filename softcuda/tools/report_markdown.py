@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -36,8 +37,10 @@ times are those of whole calls of a compiled graph of one node, Python included.
 - *On the host*: the operands are NumPy arrays in pageable memory and so is the result; one call,
   copies and waits included.
 - A *crossing* is the size from which the fastest GPU backend is ahead of the fastest CPU backend at
-  every larger size that was measured, on a line between two sizes, both axes logarithmic. Behind ±
-  is how far it moves when one device is at its lower and the other at its upper quartile.
+  every larger size that was measured; between two sizes times are latency + work / rate. Behind ±
+  is how far it moves when one device is at its lower and the other at its upper quartile, and at
+  least half of the distance between the two sizes. A crossing at 1: the GPU was ahead everywhere.
+  "None below": the CPU was ahead at that size, the largest that both were measured at.
 - Size: elements; of `matmul` the cube root of batch·m·n·k.
 - Outliers: {OUTLIER_RULE}.
 """
@@ -47,10 +50,14 @@ The model knows a device by three constants, and the copies by the lines of `[tr
     time = latency + bytes / rate + flops / rate
     copies = one latency for each array + bytes / rate
 
-Latency is the median, over elementwise operations, of the time at the smallest size; the rate of
-bytes is what `add` reaches beyond it at its largest size, that of flops what `matmul` reaches.
-Nothing else is fitted: where the model fails, something else decides. Arithmetic of operations
-other than products is left out of it, and so are caches.
+*The device's* constants: latency is the median, over elementwise operations, of the time at the
+smallest size; the rate of bytes is what `add` reaches beyond it at its largest size, that of flops
+what `matmul` reaches. Nothing else is fitted. Arithmetic of operations other than products is left
+out of it, and so are caches. *The operation's own* constants are those of the line through all of
+its times on a device, which is a description and no prediction. So where its own agree and the
+device's do not, it is the latency or the arithmetic of the operation that decides, not the form of
+the model; where its own fail too, no straight line describes it: caches and threads make a CPU
+faster at some sizes than at others.
 """
 _THREATS: Final = """\
 - One machine, on one day, by one version of softcuda: another host processor moves every crossing.
@@ -80,7 +87,7 @@ def finding(profile: Profile, ledger: Ledger, found: Sequence[Figure], stem: str
     device = profile.device
     dtypes = list(dict.fromkeys(figure.dtype for figure in found))
     constants = {dtype: constants_of(ledger, dtype) for dtype in dtypes}
-    rows = beside_model(profile, constants, found)
+    rows = beside_model(profile, ledger, constants, found)
     parts = [
         "<!-- Written by soft_init report --markdown. -->",
         f"# Where the GPU begins to pay: {device.name or device.cpu or 'this machine'}\n",
@@ -96,6 +103,7 @@ def finding(profile: Profile, ledger: Ledger, found: Sequence[Figure], stem: str
         *_crossings(rows),
         "## What explains them\n",
         *_constants(constants),
+        *_reasons(constants, profile),
         *_lines(ledger, found),
         *_shares(ledger, found),
         "## Agreement with the model\n",
@@ -119,7 +127,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _machine(profile: Profile, ledger: Ledger) -> Iterator[str]:
-    facts = [*profile.device.written(), *sorted(profile.meta.items())]
+    device = profile.device
+    if device.cpu_cores:
+        yield (
+            f"The CPU that the GPU is compared with has {device.cpu_cores} logical processors, and "
+            "its backends use\nall of them where that is faster: with fewer it would take longer "
+            "at large sizes.\n"
+        )
+    facts = [*device.written(), *sorted(profile.meta.items())]
     yield _table(("fact", "value"), facts)
     rows = []
     for memory in ("pageable", "pinned"):
@@ -152,20 +167,23 @@ def _crossings(rows: Sequence[Compared]) -> Iterator[str]:
 def _summary(rows: Sequence[Compared]) -> Iterator[str]:
     """Yield the finding in a sentence for each dtype and place of the data."""
     for dtype in dict.fromkeys(row.dtype for row in rows):
-        others = [row for row in rows if row.dtype == dtype and OPS[row.op].kind != _PRODUCT]
+        of_dtype = [row for row in rows if row.dtype == dtype and OPS[row.op].kind != _PRODUCT]
         for word, crossings in (
-            ("on the host", [row.host.measured for row in others]),
-            ("resident", [row.resident.measured for row in others]),
+            ("on the host", [row.host.measured for row in of_dtype]),
+            ("resident", [row.resident.measured for row in of_dtype]),
         ):
             sizes = sorted(c.size for c in crossings if c is not None and c.found)
             known = sum(c is not None for c in crossings)
             if not known:
                 continue
-            said = f"- {dtype}, data {word}: the GPU is ahead for good in {len(sizes)} of {known}\n"
-            half = sizes[(len(sizes) - 1) // 2] if sizes else 0
-            yield f"{said}  operations" + (
-                f", in half of these from {half} elements." if half else "."
-            )
+            said = f"the GPU is ahead for good in {len(sizes)} of {known}\n  operations"
+            if sizes:
+                said += f", in half of these from size {sizes[(len(sizes) - 1) // 2]}"
+            largest = Counter(c.size for c in crossings if c is not None and not c.found)
+            behind = " and ".join(f"{largest[size]} at {size}" for size in sorted(largest))
+            if behind:
+                said += f"; it is\n  behind at the largest size of both in {behind}"
+            yield f"- {dtype}, data {word}: {said}."
 
 
 def _constants(constants: dict[str, dict[str, Constants]]) -> Iterator[str]:
@@ -176,6 +194,37 @@ def _constants(constants: dict[str, dict[str, Constants]]) -> Iterator[str]:
     ]
     if rows:
         yield _table(("device", "latency of a call [us]", "rate [GB/s]", "rate [GFLOP/s]"), rows)
+
+
+def _reasons(constants: dict[str, dict[str, Constants]], profile: Profile) -> Iterator[str]:
+    """Yield what the constants of each dtype say of both crossings."""
+    rates = {line.direction: line.gb_per_s for line in profile.transfer}
+    for dtype, of_dtype in constants.items():
+        if len(of_dtype) < 2 or not all(c.byte_us and c.flop_us for c in of_dtype.values()):
+            continue
+        cpu, cuda = of_dtype["cpu"], of_dtype["cuda"]
+        calls = f"{short_text(cpu.latency_us)} us, on the GPU {short_text(cuda.latency_us)} us"
+        shares = [cpu.byte_us / cuda.byte_us, cpu.flop_us / cuda.flop_us]
+        bytes_, flops = map(short_text, shares)
+        yield (
+            f"- {dtype}, resident: a call on the CPU takes {calls}; beyond it\n"
+            f"  a byte takes the CPU {bytes_} times as long as the GPU, a flop of a product "
+            f"{flops} times. The\n  difference of the calls decides small sizes, the rates large "
+            "ones."
+        )
+        slowest, own = min(rates.values(), default=0.0), 1e-3 / cpu.byte_us
+        if slowest:
+            said = (
+                "what the CPU\n  does at that pace is done before it could be copied, at every "
+                "size; what crosses takes it\n  longer a byte."
+                if slowest < own
+                else "what the CPU\n  does at that pace crosses where copies are worth their waits."
+            )
+            yield (
+                f"- {dtype}, on the host: copies reach {slowest:g} GB/s, and the CPU {own:.3g} in "
+                f"`add`: {said}"
+            )
+    yield ""
 
 
 def _rate(each_us: float) -> str:

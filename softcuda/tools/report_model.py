@@ -16,11 +16,21 @@ from softcuda.profile.model import Crossing, Profile
 from softcuda.profile.vocabulary import DEVICE_TYPES
 from softcuda.tools.cells import Ledger
 from softcuda.tools.costs import best_times, fitted
+from softcuda.tools.lines import growth_of
 from softcuda.tools.thresholds import Race, crossing_of
 from softcuda.tools.workloads import typical
 from softcuda.tools.workloads_inputs import Source
 
-__all__ = ["Constants", "Fit", "OpWork", "constants_of", "fit_of", "predicted", "work_of"]
+__all__ = [
+    "Constants",
+    "Fit",
+    "OpWork",
+    "constants_of",
+    "fit_of",
+    "own_constants",
+    "predicted",
+    "work_of",
+]
 
 _BYTES_BY: Final = "add"  # the op whose largest size tells the rate of bytes
 _FLOPS_BY: Final = "matmul"  # and the rate of flops
@@ -140,7 +150,8 @@ def predicted(
             copies += work.read_bytes * 1e-3 / there.gb_per_s
             copies += work.written_bytes * 1e-3 / back.gb_per_s
             host.append(Race(size, (cpu,) * 3, (cuda + copies,) * 3))
-    return crossing_of(host), crossing_of(resident)
+    growth = growth_of(op)
+    return crossing_of(host, growth), crossing_of(resident, growth)
 
 
 class Fit(NamedTuple):
@@ -163,3 +174,16 @@ def fit_of(ledger: Ledger, op: str, dtype: str, device: str) -> Fit | None:
         amounts[round(work.flops or work.read_bytes + work.written_bytes)] = (time_us,)
     amounts.pop(0, None)
     return Fit(*fitted(amounts)) if len(amounts) > 1 else None
+
+
+def own_constants(ledger: Ledger, op: str, dtype: str) -> dict[str, Constants]:
+    """Return device type -> the constants of the line through all times of an op."""
+    found = {}
+    for device in DEVICE_TYPES:
+        fit = fit_of(ledger, op, dtype, device)
+        if fit is not None:
+            unit_us = 1e-3 / fit.rate
+            by_flops = OPS[op].kind is Kind.CONTRACTION
+            costs = (0.0, unit_us) if by_flops else (unit_us, 0.0)
+            found[device] = Constants(fit.latency_us, *costs)
+    return found

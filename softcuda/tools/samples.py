@@ -31,7 +31,8 @@ __all__ = [
 
 _FORMAT: Final = "softcuda samples 2"
 _MARK: Final = "# "
-_COPY: Final = "copy"  # what stands in the column op of a copy
+_COPY: Final = "copy"  # what stands in the column op of a copy between host and device
+_MEMORIES: Final = ("pageable", "pinned")  # and in its column dtype: an op has this name too
 _COLUMNS: Final = (
     *("op", "dtype", "size", "backend", "device", "state"),
     *("microseconds", "reason", "resident", "host"),
@@ -111,7 +112,7 @@ def read_samples(path: Path) -> tuple[Ledger, list[str]]:
 
 def _take(ledger: Ledger, row: dict[str, str]) -> None:
     size = int(row["size"])
-    if row["op"] == _COPY:
+    if row["op"] == _COPY and row["dtype"] in _MEMORIES:
         times = _times(row["resident"])
         ledger.copies.setdefault((row["backend"], row["dtype"]), {})[size] = times
         return

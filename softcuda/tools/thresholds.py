@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from softcuda.profile.model import Crossing, Threshold
 from softcuda.tools.cells import Ledger, Outcome, Scope, State
+from softcuda.tools.lines import met_at
 from softcuda.tools.spread import quantile_of
 
 __all__ = ["Race", "crossing_of", "races", "thresholds"]
@@ -70,40 +71,51 @@ def thresholds(ledger: Ledger, scopes: Sequence[Scope]) -> list[Threshold]:
     """Return both crossings of every op and dtype that was measured on both devices."""
     found = []
     for scope in scopes:
-        host = crossing_of(races(ledger, scope.op, scope.dtype, on_host=True))
-        resident = crossing_of(races(ledger, scope.op, scope.dtype, on_host=False))
+        host, resident = (
+            crossing_of(races(ledger, scope.op, scope.dtype, on_host=on_host), scope.growth)
+            for on_host in (True, False)
+        )
         if host is not None or resident is not None:
             found.append(Threshold(scope.op, scope.dtype, host, resident))
     return found
 
 
-def crossing_of(found: Sequence[Race]) -> Crossing | None:
+def crossing_of(found: Sequence[Race], growth: int) -> Crossing | None:
     """Return the size from which the GPU is faster at every measured size.
 
-    Its uncertainty is how far it moves when one device is at its lower and the other at its upper
-    quartile, and at least the rounding to a whole size.
+    Between two sizes times are latency + work / rate. The uncertainty is how far the crossing moves
+    when one device is at its lower and the other at its upper quartile, and at least half of the
+    distance of the two sizes that it was measured between.
+
+    Args:
+        found: the races, sizes ascending.
+        growth: of the work of the op with its size.
     """
     if not found:
         return None
-    size = _overtaken(found, lambda race: race.cpu[1] / race.cuda[1])
-    if size is None:
+    between = _between(found, [race.cpu[1] - race.cuda[1] for race in found], growth)
+    if between is None:
         return Crossing(found[-1].size, None, False)
-    early = _overtaken(found, lambda race: race.cpu[2] / race.cuda[0])
-    late = _overtaken(found, lambda race: race.cpu[0] / race.cuda[2])
-    ends = (size if early is None else early, found[-1].size if late is None else late)
-    return Crossing(round(size), math.ceil(max(size - ends[0], ends[1] - size)))
+    size, gap = between
+    early = _between(found, [race.cpu[2] - race.cuda[0] for race in found], growth)
+    late = _between(found, [race.cpu[0] - race.cuda[2] for race in found], growth)
+    ends = (size if early is None else early[0], found[-1].size if late is None else late[0])
+    moved = max(size - ends[0], ends[1] - size, gap / 2)
+    return Crossing(round(size), math.ceil(moved))
 
 
-def _overtaken(found: Sequence[Race], lead: Callable[[Race], float]) -> float | None:
-    """Return where the lead passes 1 for good, on log axes; None where it does not."""
-    leads = [lead(race) for race in found]
-    behind = [place for place, each in enumerate(leads) if each <= 1]
+def _between(
+    found: Sequence[Race], leads: Sequence[float], growth: int
+) -> tuple[float, int] | None:
+    """Return where the lead of the GPU passes 0 for good, and how far apart the sizes around are.
+
+    None where it does not.
+    """
+    behind = [place for place, each in enumerate(leads) if each <= 0]
     if not behind:
-        return float(found[0].size)
+        return float(found[0].size), 0
     last = behind[-1]
     if last + 1 == len(found):
         return None
-    before, after = math.log(leads[last]), math.log(leads[last + 1])
-    share = -before / (after - before)
     low, high = found[last].size, found[last + 1].size
-    return float(low * (high / low) ** share)
+    return met_at(low, high, -leads[last], leads[last + 1], growth), high - low

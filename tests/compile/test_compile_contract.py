@@ -10,8 +10,8 @@ from test_compile_gemm import compiled
 
 from softcuda.backends import cuda_contract
 from softcuda.backends.cuda.contract import contract_spec
-from softcuda.backends.cuda.contract_sides import Way
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES
+from softcuda.backends.cuda.contract_ways import Way
 from softcuda.backends.cuda.emitter import chain_header, emit
 from softcuda.backends.steps import Micro
 from softcuda.dtype import DType, bf16, bool_, f16, f32, f64, i64
@@ -26,21 +26,26 @@ ENDS = ["sm_75", "sm_90a"]
 @pytest.mark.parametrize("arch", ENDS)
 @pytest.mark.parametrize("tile", CONTRACT_TILES[f32], ids=lambda tile: tile.name)
 def test_boxes_and_ways(tile: object, arch: str) -> None:
-    for ways in ((Way.ROWS_SINGLE, Way.DEPTH_SINGLE), (Way.DEPTH_SINGLE, Way.ROWS_VECTOR)):
+    for ways in ((Way.ROWS_APART, Way.DEPTH_SINGLE), (Way.DEPTH_VECTOR, Way.ROWS_VECTOR)):
         compiled(contract_spec(f32, f32, f32, tile, ways), arch)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("arch", ENDS)
 def test_wide_offsets(arch: str) -> None:
-    ways = Way.ROWS_SINGLE, Way.DEPTH_SINGLE
+    ways = Way.ROWS_APART, Way.DEPTH_VECTOR
     for dtype in (f32, f64):
         compiled(contract_spec(dtype, dtype, dtype, CONTRACT_TILES[dtype][0], ways, True), arch)
 
 
 @pytest.mark.parametrize("arch", ENDS)
 def test_operands_that_are_converted(arch: str) -> None:
-    ways = Way.ROWS_SINGLE, Way.DEPTH_SINGLE
-    for a, b, dtype in ((f16, bf16, f32), (f32, i64, f32), (f64, f16, f64), (bool_, bf16, bf16)):
+    single, vector = (Way.ROWS_SINGLE, Way.DEPTH_SINGLE), (Way.ROWS_APART, Way.DEPTH_VECTOR)
+    for a, b, dtype, ways in (
+        (f16, bf16, f32, vector),
+        (f32, i64, f32, single),
+        (f64, f16, f64, vector),
+        (bool_, bf16, bf16, single),
+    ):
         compiled(contract_spec(a, b, dtype, CONTRACT_TILES[dtype][-1], ways), arch)
 
 

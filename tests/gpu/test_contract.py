@@ -11,8 +11,9 @@ from test_gemm import assert_product, product, run, sample
 
 import softcuda as sc
 from softcuda.backends.cuda import contract
+from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_plan import ContractProblem
-from softcuda.backends.cuda.contract_rule import BoxChoice, cuts, shapes
+from softcuda.backends.cuda.contract_rule import cuts, shapes
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
 from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64, promote
 

@@ -13,7 +13,7 @@ from softcuda.backends.launches import KernelLaunch
 
 Array = np.ndarray[Any, Any]
 
-BYTES = 2200
+BYTES = 2208
 NO_LIMIT = 2**31 - 1
 
 
@@ -59,6 +59,7 @@ class Side(NamedTuple):
     is_flat: bool
     edge_axes: tuple[int, int]
     edge_limits: tuple[int, int]
+    pitch: int
 
     def origin(self, number: int) -> Origin:
         if self.is_flat:
@@ -149,10 +150,10 @@ class _Reader:
         tiles, tile_strides = self.index(), self.strides(2)
         entries, entry_strides = self.index(), self.strides(3)
         places, place_strides = self.index(), self.strides(2)
-        count, block, is_flat, *edges = self.take("7i4x")
+        count, block, is_flat, *edges, pitch = self.take("8i")
         return Side(
             *(tiles, tile_strides, entries, entry_strides, places, place_strides),
-            *(count, block, bool(is_flat), (edges[0], edges[1]), (edges[2], edges[3])),
+            *(count, block, bool(is_flat), (edges[0], edges[1]), (edges[2], edges[3]), pitch),
         )
 
 
@@ -165,8 +166,8 @@ def problem_in(launch: KernelLaunch) -> ContractProblem:
     batches, batch_strides = reader.index(), reader.strides(3)
     depth, depth_strides = reader.index(), reader.strides(2)
     tiles, band_tiles, band, last, splits = reader.take("15I")[::3]
-    tiles_m, terms, tasks, whole, k_chunk, has_vectors, one = reader.take("6if")
-    assert one == 1.0
+    tiles_m, terms, tasks, whole, k_chunk, has_vectors, apart, one = reader.take("7if")
+    assert one == 1.0 and apart >= 0
     assert band_tiles == band * (tiles // tiles_m) and last == (tiles_m % band or band)
     return ContractProblem(
         *(rows, columns, batches, batch_strides, depth, depth_strides, tiles, band, splits),
@@ -185,6 +186,7 @@ def carried_out(launch: KernelLaunch, first: Array, second: Array, count: int) -
     """
     problem = problem_in(launch)
     box = [int(x) for x in re.findall(r"Box<(\d+), (\d+)", launch.spec.expression)[0]]
+    ways = re.findall(r"(?:ROWS|DEPTH)_[A-Z]+", launch.spec.expression)
     assert box == [problem.rows.block, problem.columns.block]
     out = np.full(count, np.nan)
     for number in range(problem.tasks):
@@ -198,6 +200,7 @@ def carried_out(launch: KernelLaunch, first: Array, second: Array, count: int) -
         for side, at, operand in ((problem.rows, tile_m, 0), (problem.columns, tile_n, 1)):
             origin = side.origin(at)
             source, place = side.read(origin)
+            _check_reads(ways[operand], side.pitch, source, place, depths[operand])
             array = (first, second)[operand]
             matrix = np.full((side.block, k_end - k_first), np.nan)
             start = bases[operand] + origin.source
@@ -222,3 +225,16 @@ def _check_vectors(problem: ContractProblem, rows: Array, columns: Array) -> Non
         there = quads[quads[:, 0] >= 0]
         assert (np.diff(there, axis=1) == 1).all()
         assert (there[:, 0] % 4 == 0).all() and (columns[columns >= 0] % 4 == 0).all()
+
+
+def _check_reads(way: str, pitch: int, source: Array, place: Array, depths: Array) -> None:
+    """Four rows or k from a multiple of four on are an aligned vector, where one is read."""
+    if way == "DEPTH_VECTOR":
+        quads = depths.reshape(-1, 4)
+        assert (np.diff(quads, axis=1) == 1).all() and (quads[:, 0] % 4 == 0).all()
+        assert (source % 4 == 0).all()
+    elif way in ("ROWS_VECTOR", "ROWS_APART"):
+        rows, places = source.reshape(-1, 4), place.reshape(-1, 4)
+        assert (np.diff(rows, axis=1) == 1).all() and (rows[:, 0] % 4 == 0).all()
+        assert (np.diff(places, axis=1) == (pitch if way == "ROWS_APART" else 1)).all()
+        assert (depths % 4 == 0).all()

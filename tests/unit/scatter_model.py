@@ -47,6 +47,12 @@ def walk_of(data: bytes, sets: int, is_wide: bool) -> Walk:
     return Walk(tuple(extents[::-1]), [s[:rank][::-1] for s in strides])
 
 
+def parts_of(array: Array) -> Array:
+    """Return the elements of an array, of complex ones real and imaginary parts by turns."""
+    flat = array.reshape(-1)
+    return flat.view(flat.real.dtype) if array.dtype.kind == "c" else flat
+
+
 def data_of(argument: Argument) -> bytes:
     """Return the bytes of a struct."""
     assert isinstance(argument.value, bytes)
@@ -56,13 +62,15 @@ def data_of(argument: Argument) -> bytes:
 class Model:
     """The memory of a step, and what its launches do to it.
 
-    `arrays` are the step's inputs; elements are found by their offset from the first one.
+    `arrays` are the step's inputs; elements are found by their offset from the first one, those
+    of complex numbers part by part. `parts` are what is added to.
     """
 
     def __init__(self, step: Step, arrays: Sequence[Array]) -> None:
         self.step = step
         self.arrays = arrays
         self.out = np.zeros(step.outputs[0].dims, step.outputs[0].dtype.numpy)
+        self.parts = parts_of(self.out)
         self.scratch = np.full(step.scratch_bytes, GARBAGE, np.uint8)
         self.status = [0, 0, 0, 0]
         self.written: list[range] = []
@@ -83,7 +91,9 @@ class Model:
         """Return the elements of an input by their offset."""
         operand: Operand = self.step.inputs[number]
         places = Walk(operand.dims, [operand.strides]).offsets(0)
-        return dict(zip(places.tolist(), self.arrays[number].reshape(-1), strict=True))
+        if operand.dtype.is_complex:
+            places = (2 * places[:, None] + [0, 1]).reshape(-1)
+        return dict(zip(places.tolist(), parts_of(self.arrays[number]), strict=True))
 
     def _copy(self, launch: KernelLaunch) -> None:
         (number,) = (a.value for a in launch.arguments if a.kind == "read")
@@ -158,7 +168,7 @@ class Model:
             held = self._by_offset(int(values.value))
         else:
             count = level.count * level.columns
-            held = dict(enumerate(self._place(values, self.out.dtype, count)))
+            held = dict(enumerate(self._place(values, self.parts.dtype, count)))
         rows = pairs[:, 1] * int(row_step.value)
         found = [[held[r + c] for c in level.offsets(0)] for r in rows.tolist()]
         self._add(level, pairs[:, 0], np.array(found), keys, sums)
@@ -172,14 +182,14 @@ class Model:
 
     @property
     def _sum_dtype(self) -> Any:
-        if self.out.dtype.kind == "i":
+        if self.parts.dtype.kind == "i":
             return np.int64
-        return np.float64 if self.out.dtype == np.float64 else np.float32
+        return np.float64 if self.parts.dtype == np.float64 else np.float32
 
     def _add(self, level: Level, keys: Array, x: Array, to_keys: Argument, to: Argument) -> None:
         """Add up the runs of every chunk, and pass its first and last on."""
         columns = np.array(level.offsets(1))
-        flat, is_last = self.out.reshape(-1), level.chunks == 1
+        flat, is_last = self.parts, level.chunks == 1
         assert is_last not in (to.kind == "scratch", to_keys.kind == "scratch")
         if not is_last:
             passed = self._place(to, self._sum_dtype, 2 * level.chunks * level.columns)

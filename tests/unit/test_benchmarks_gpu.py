@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +143,17 @@ def test_random_arrays_are_in_their_range() -> None:
     assert found.dtype == np.float32
     assert found.min() >= 0.5
     assert found.max() <= 1.0
+
+
+def test_contestants_take_turns_in_every_order() -> None:
+    """Each follows each other one equally often, and what runs first in a turn is not timed."""
+    calls: list[str] = []
+    made = [Contestant(name, "run()", {"run": partial(calls.append, name)}) for name in "abc"]
+    rounds = 12
+    taken = placement.every_order(made, Schedule(0.0, 1e-9, rounds=(rounds, rounds)))
+    assert {name: len(samples.seconds) for name, samples in taken.items()} == dict.fromkeys(
+        "abc", rounds
+    )
+    turns = "".join(name for name, _ in groupby(calls[-2 * 3 * rounds :]))
+    follows = Counter(pairwise(turns))
+    assert set(follows) >= {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a"), ("b", "c"), ("c", "b")}

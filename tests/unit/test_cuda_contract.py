@@ -16,10 +16,12 @@ from tolerance import assert_close
 
 from softcuda.backends import cuda_contract
 from softcuda.backends.cuda.contract import contract_launches, planned_contraction
+from softcuda.backends.cuda.contract_choice import BoxChoice, cut_bytes
 from softcuda.backends.cuda.contract_pack import needs_wide_offsets
-from softcuda.backends.cuda.contract_rule import BoxChoice, choose, cut_bytes, cuts, shapes
-from softcuda.backends.cuda.contract_sides import SideAxes, Way, joint_run, side_boxes
+from softcuda.backends.cuda.contract_rule import choose, cuts, shapes
+from softcuda.backends.cuda.contract_sides import SideAxes, joint_run, side_boxes
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES
+from softcuda.backends.cuda.contract_ways import Way
 from softcuda.dtype import f16, f32, f64
 from softcuda.errors import BackendError
 from softcuda.target import Target
@@ -129,8 +131,9 @@ def test_ways_to_read() -> None:
     def ways(equation: str, *shapes: tuple[int, ...]) -> tuple[Way, Way]:
         return planned_contraction(unit_of(equation, shapes, f32))[1].ways
 
-    assert ways("ij,jk->ik", (8, 8), (8, 8)) == (Way.ROWS_VECTOR, Way.DEPTH_SINGLE)
-    assert ways("ij,kj->ik", (8, 8), (8, 8)) == (Way.DEPTH_SINGLE, Way.DEPTH_SINGLE)
+    assert ways("ij,jk->ik", (8, 8), (8, 8)) == (Way.ROWS_VECTOR, Way.DEPTH_VECTOR)
+    assert ways("ij,kj->ik", (8, 8), (8, 8)) == (Way.DEPTH_VECTOR, Way.DEPTH_VECTOR)
+    assert ways("ij,kj->ik", (8, 6), (8, 6)) == (Way.DEPTH_SINGLE, Way.DEPTH_SINGLE)
     assert ways("ji,jk->ik", (8, 9), (8, 7)) == (Way.ROWS_SINGLE, Way.ROWS_SINGLE)
     assert ways("ji,jk->ik", (8, 12), (8, 7)) == (Way.ROWS_SINGLE, Way.ROWS_VECTOR)
 

@@ -16,6 +16,7 @@ from gemm_units import layout_of_array, unit_of
 from tolerance import assert_close
 
 from softcuda.backends import cuda_tiled
+from softcuda.backends.cuda.gemm import prepare_gemm
 from softcuda.backends.cuda.naive_contraction import prepare_contraction
 from softcuda.backends.launches import KernelLaunch, read
 from softcuda.backends.steps import Step
@@ -51,13 +52,13 @@ class Numbers(NamedTuple):
     batches: int
     first_batch: int
     tiles_m: int
-    tiles_n: int
     block_m: int
     block_n: int
     whole: int
     splits: int
     k_chunk: int
     has_vectors: int
+    tiles: int
 
 
 class Problem(NamedTuple):
@@ -72,8 +73,8 @@ class Problem(NamedTuple):
 
 def problem_of(data: bytes) -> Problem:
     """Return the fields of a packed GemmProblem."""
-    assert len(data) == 1048
-    fields = struct.unpack("<24q2i24q2i24q100i13i4x", data)
+    assert len(data) == 1080
+    fields = struct.unpack("<24q2i24q2i24q100i12i9I4x", data)
     take = iter(fields)
 
     def some(count: int) -> tuple[int, ...]:
@@ -129,7 +130,8 @@ def agrees(got: Array, equation: str, x: Array, y: Array) -> None:
 
 
 def steps_of(equation: str, *arrays: Array, dtype: DType = f64) -> Step:
-    (step,) = cuda_tiled.prepare(unit_of(equation, list(map(layout_of_array, arrays)), dtype), H200)
+    unit = unit_of(equation, list(map(layout_of_array, arrays)), dtype)
+    (step,) = prepare_gemm(cuda_tiled.BACKEND_ID, unit, H200)
     return step
 
 
@@ -218,8 +220,8 @@ def test_a_split_product_is_summed_by_a_second_launch() -> None:
     assert numbers.whole == 0
     tile_elems = numbers.block_m * numbers.block_n
     assert step.scratch_bytes == 4 * product.grid[0] * tile_elems
-    assert product.grid[0] == numbers.tiles_m * numbers.tiles_n * numbers.splits
-    assert total.grid[0] * total.block[0] * 4 >= numbers.tiles_m * numbers.tiles_n * tile_elems
+    assert product.grid[0] == numbers.tiles * numbers.splits
+    assert total.grid[0] * total.block[0] * 4 >= numbers.tiles * tile_elems
     assert step.kernel == product.spec.id
 
 
@@ -228,7 +230,7 @@ def test_tiles_that_do_not_fill_the_device_are_cut() -> None:
     (step,) = cuda_tiled.prepare(unit_of("ij,jk->ik", [(2053, 2053)] * 2, f32), H200)
     product = step.launches[0]
     numbers = problem_in(product).numbers
-    cut = numbers.tiles_m * numbers.tiles_n - numbers.whole
+    cut = numbers.tiles - numbers.whole
     assert 0 < cut < numbers.whole
     assert product.grid[0] == numbers.whole + cut * numbers.splits
     assert numbers.splits * numbers.k_chunk >= 2053
@@ -252,7 +254,7 @@ def test_grids_stay_within_limits() -> None:
         assert launch.grid == (numbers.whole, 1, 1)
         assert launch.grid[0] <= MAX_GRID
         assert numbers.first_batch == first
-        first += launch.grid[0] // (numbers.tiles_m * numbers.tiles_n)
+        first += launch.grid[0] // numbers.tiles
     assert first == batches
     assert len(step.launches) > 1
 

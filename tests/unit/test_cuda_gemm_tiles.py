@@ -32,14 +32,23 @@ def test_the_rule_chooses_what_was_fastest() -> None:
         for size in (64, 512, 1024, 1031, 2048, 4096, 8192)
     }
     assert names == {
-        64: "32x32x32",
-        512: "32x32x32",
+        64: "16x32x64",
+        512: "32x64x32",
         1024: "64x64x16",
-        1031: "64x32x32",
+        1031: "64x64x32",
         2048: "128x128x8",
         4096: "128x64x16",
         8192: "128x64x16",
     }
+
+
+def test_products_of_a_small_layer_are_one_launch() -> None:
+    """Warps of a block share out k there: parts of other blocks would need a second launch."""
+    for batch, width in ((32, 64), (128, 256)):
+        for size in (GemmSize(1, batch, width, width), GemmSize(1, width, width, batch)):
+            variant = choose_variant(size, f32, 132)
+            assert variant.splits == 1
+            assert variant.tile.slices > 1
 
 
 @pytest.mark.parametrize("dtype", GEMM_TILES, ids=str)
@@ -93,4 +102,4 @@ def test_rows_are_listed_once() -> None:
     for tile in tiles:
         spec = gemm_spec(f32, f32, f32, tile)
         assert spec.threads == tile.threads
-        assert spec.threads % 32 == 0
+        assert spec.threads % (32 * tile.slices) == 0

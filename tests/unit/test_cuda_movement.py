@@ -18,10 +18,10 @@ from softcuda.backends.cuda.naive_creation import prepare_creation
 from softcuda.backends.cuda.naive_movement import prepare_movement
 from softcuda.backends.cuda.naive_random import prepare_random
 from softcuda.backends.cuda.permute import Side, copy_launch
-from softcuda.backends.cuda.walks import bits_of, blocks_for, pack_walk
-from softcuda.backends.launches import KernelLaunch, read
+from softcuda.backends.cuda.walks import blocks_for, element_of, pack_walk
+from softcuda.backends.launches import Argument, KernelLaunch, packed, read
 from softcuda.backends.steps import Micro, Operand, Step, Unit
-from softcuda.dtype import DType, bf16, bool_, f16, f32, f64, i32, i64
+from softcuda.dtype import DType, bf16, bool_, complex64, complex128, f16, f32, f64, i32, i64
 from softcuda.errors import BackendError
 from softcuda.graph.lines import Line
 from softcuda.graph.op import OPS, Kind
@@ -268,11 +268,16 @@ def test_whole_numbers_stay_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "dtype", "bits"),
-    [(1.0, f32, 0x3F800000), (-0.0, f64, -(1 << 63)), (1, bf16, 0x3F80), (True, bool_, 1)],
+    ("value", "dtype", "carried"),
+    [
+        (-0.0, f64, Argument("i64", -(1 << 63))),
+        (1, bf16, Argument("i64", 0x3F80)),
+        (1 - 2j, complex64, Argument("i64", 0x3F800000 - (0x40000000 << 32))),
+        (1 - 2j, complex128, packed(struct.pack("<dd", 1, -2))),
+    ],
 )
-def test_numbers_as_bits(value: float, dtype: DType, bits: int) -> None:
-    assert bits_of(value, dtype) == bits
+def test_numbers_as_bits(value: complex, dtype: DType, carried: Argument) -> None:
+    assert element_of(value, dtype) == carried
 
 
 def test_a_walk_is_packed_innermost_first() -> None:

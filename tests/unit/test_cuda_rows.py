@@ -56,7 +56,7 @@ def test_the_shortest_tile_that_holds_a_row() -> None:
                 operand = Operand(0, 0, dims, contiguous_strides(dims), dtype)
                 unit = Unit((micro_of(family, (0,), [operand], params),), (operand,), operand, (0,))
                 plan = plan_row(rows_of(unit), H200)
-                held = [t.vectors * 16 // dtype.itemsize * t.threads for t in tiles]
+                held = [t.vectors * 16 // dtype.itemsize * t.team for t in tiles]
                 if length > max(held):
                     assert plan.tile is None
                     continue
@@ -64,6 +64,17 @@ def test_the_shortest_tile_that_holds_a_row() -> None:
                 each = plan.tile.vectors * 16 // dtype.itemsize
                 assert plan.team * each >= length
                 assert plan.team == 1 or plan.team // 2 * each < length
+                assert plan.team <= plan.tile.team <= plan.tile.threads
+
+
+@pytest.mark.parametrize("rows", [1, 33, 65536])
+def test_blocks_that_go_over_rows_are_held_at_once(rows: int) -> None:
+    """Further blocks would begin when the first have done their share."""
+    operand = Operand(0, 0, (rows, 128), (128, 1), bf16)
+    (launch,) = step_for([micro_of("softmax", (0,), [operand], Softmax(1))], [operand]).launches
+    assert launch.spec.variant == "bf16_2x256x4_ahead"
+    held = H200.multiprocessors * held_tiles("softmax", bf16)[0].blocks
+    assert launch.grid == (min(-(-rows // 32), held), 1, 1)
 
 
 def test_a_long_running_sum_takes_three_launches() -> None:

@@ -81,6 +81,25 @@ def test_every_variant_on_the_model(op: str, dtype: str) -> None:
         check(model.out, apply(work.op, work.params, leaves), f"{op} of {dtype}, {name}")
 
 
+@pytest.mark.parametrize("given", ["complex64", "complex128", "float32"])
+@pytest.mark.parametrize("op", ["index_add", "scatter_add"])
+def test_complex_numbers_are_added_part_by_part(op: str, given: str) -> None:
+    """Layouts, values of another dtype, one level and more; sums of small integers are exact."""
+    x = (RNG.integers(-9, 9, (5, 7, 2)) @ [1, 1j]).astype(np.complex64)
+    for count, order in ((6, (0, 1)), (90, (1, 0))):
+        shape = (count, 7) if op == "scatter_add" else (count,)
+        indices = RNG.integers(-5, 5, shape)
+        values = (
+            RNG.integers(-9, 9, (count, 7)).transpose(order).astype(given, "C").transpose(order)
+        )
+        if given != "float32":
+            values *= np.array(1 - 2j, given)
+        expected = x.astype(np.complex128)
+        where = (indices, np.arange(7)) if op == "scatter_add" else indices
+        np.add.at(expected, where, values)
+        np.testing.assert_array_equal(added(op, [x, indices, values], 0), expected)
+
+
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 511, 512, 513, 4095, 4096, 4097, 9001])
 @pytest.mark.parametrize("rows", [1, 300, 70_000])
 def test_counts_around_every_bound(count: int, rows: int) -> None:

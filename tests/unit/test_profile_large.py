@@ -20,7 +20,7 @@ from softcuda.profile.resolve import default_profile
 from softcuda.profile.vocabulary import known_backends, work_ops
 from softcuda.profile.writer import render
 
-CALLS_A_LINE = 11  # of functions, built-in ones included
+CALLS_A_LINE = 4  # of functions, built-in ones included
 LOAD_AND_COMPILE_S = 0.045  # three times what a processor of its own may take
 
 
@@ -39,8 +39,8 @@ def load(text: bytes) -> Profile:
 
 
 def loose(text: bytes) -> bytes:
-    """Return the same lines of [costs] in another spelling, which is read one by one."""
-    return text.replace(b" | size = ", b" |  size = ")
+    """Return the same lines in another spelling, which is read one by one."""
+    return text.replace(b" | ", b" |  ").replace(b"= host ", b"=  host ")
 
 
 def calls(text: bytes) -> int:
@@ -82,7 +82,7 @@ def test_costs_are_the_same_whoever_reads_them(made: Profile, text: bytes) -> No
             assert slow.cost_us(op, dtype, 777, device) == expected
     assert quick.costs == slow.costs and hash(quick.costs) == hash(slow.costs)
     assert quick == slow == made
-    assert quick.thresholds == slow.thresholds
+    assert quick.thresholds == slow.thresholds and quick.rows == slow.rows
 
 
 def test_costs_that_nobody_asked_for_travel(text: bytes) -> None:

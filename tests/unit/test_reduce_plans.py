@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from chain_cases import micro_of
 from reduce_steps import H200
 
 from softcuda.backends.cuda.reduce import Reduction, reduction_of
+from softcuda.backends.cuda.reduce_plans import Plan, dealt
 from softcuda.backends.cuda.reduce_problem import problem_of
 from softcuda.backends.cuda.reduce_shapes import REDUCE_THREADS, reduce_tile
 from softcuda.backends.cuda.spaces import SPLIT_BESIDE, SPLIT_CHUNKS, SPLIT_REST
@@ -41,6 +43,20 @@ def found(dims: Dims, axes: Dims, name: str = "sum", dtype: DType = f32) -> Redu
     return reduction_of(problem_of(Unit((micro,), (operand,), result, (0,))), H200)
 
 
+def dealt_out(plan: Plan, batches: int) -> np.ndarray:
+    """Return how many blocks take each batch: Space::dealt of reduce_space.cuh."""
+    taken = np.zeros(batches, np.int64)
+    for part in range(plan.parts):
+        if part >= plan.longs:
+            begin, count = plan.longs * plan.each + part - plan.longs, 1
+        else:
+            place = part % plan.turn
+            begin = (part - place) * plan.each + place
+            count = min(plan.each, -(-(batches - begin) // plan.turn))
+        taken[begin : begin + max(count, 0) * plan.turn : plan.turn] += 1
+    return taken
+
+
 @pytest.mark.parametrize(("dims", "axes"), SHAPES, ids=str)
 @pytest.mark.parametrize(
     ("name", "dtype"), [("sum", f32), ("max", bf16), ("var", f32), ("sum", f64)]
@@ -50,20 +66,34 @@ def test_parts_share_every_iteration_once(dims: Dims, axes: Dims, name: str, dty
     plan, loops = reduction.plan, reduction.loops
     assert plan.team & (plan.team - 1) == 0
     assert 1 <= plan.team <= REDUCE_THREADS
-    if plan.parts == 1 and plan.family != "reduce_even_rows":
+    if plan.parts == 1:
         return
     vectors = -(-loops.inner.extent // plan.tile.width)
-    down = REDUCE_THREADS // plan.team
+    down = 1 if loops.is_rows else REDUCE_THREADS // plan.team
     counts = {
         SPLIT_REST: loops.outer_reduced // loops.beside.extent,
-        SPLIT_BESIDE: -(-loops.beside.extent // (1 if loops.is_rows else down)),
+        SPLIT_BESIDE: -(-loops.beside.extent // down),
         SPLIT_CHUNKS: -(-(vectors + 1) // plan.team),
     }
     count = counts[plan.split]
-    if plan.family == "reduce_even_rows":
-        count = -(-vectors // plan.team) if plan.by_chunk else loops.beside.extent
-    assert plan.parts * plan.each >= count > 0
-    assert (plan.parts - 1) * plan.each < count + plan.parts
+    if plan.by_chunk:
+        count = -(-vectors // plan.team)
+    if plan.family == "reduce_rows" or plan.split != SPLIT_BESIDE:
+        assert plan.parts * plan.each >= count > 0
+        assert (plan.parts - 1) * plan.each < count + plan.parts
+    else:
+        assert plan.turn & (plan.turn - 1) == 0
+        assert np.all(dealt_out(plan, -(-count // plan.tile.loads)) == 1)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 64])
+@pytest.mark.parametrize("batches", [2, 63, 4096, 20_011])
+def test_batches_are_dealt_once_in_any_rounds(batches: int, rounds: int) -> None:
+    plan = found((1 << 26,), (0,)).plan
+    for blocks in (1, 5, 400):
+        parted = dealt(plan, batches, blocks, H200.multiprocessors, rounds)
+        assert np.all(dealt_out(parted, batches) == 1)
+        assert parted.parts <= 65535
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from softcuda.graph.trace import trace
 from softcuda.kernelspec import KernelSpec
 from softcuda.nvrtc.library import Nvrtc, find_nvrtc
 from softcuda.profile.grammar import parse
-from softcuda.profile.resolve import default_profile, resolve
+from softcuda.profile.resolve import default_profile, read
 from softcuda.profile.vocabulary import known_backends, work_ops
 from softcuda.running import compile_traced
 from softcuda.tools import inspect_kernels
@@ -34,7 +34,7 @@ from softcuda.tools.inspect_rows import KernelEntry, chosen_kernels
 from softcuda.tools.workloads import accepted_dtypes, typical
 from softcuda.tools.workloads_inputs import Source
 
-SHIPPED = resolve("nvidia-h200")
+ON_CUDA = read(Path(__file__).parents[2] / "benchmarks" / "cuda.soft")
 CONTRACT = parse(
     b"[meta]\nsoft_version = 0.1.0\n[ops]\nmatmul | any = cuda_contract\n",
     "contract.soft",
@@ -44,10 +44,10 @@ CONTRACT = parse(
 OF_A_CHAIN = re.compile(r"_[0-9a-f]{8}(_|$)")
 
 
-def compiled(outputs: object, profile: object = SHIPPED) -> Program:
+def compiled(outputs: object, profile: object = ON_CUDA) -> Program:
     """Return the program of a graph for an H200; its kernels are not compiled."""
     nodes, skeleton = flatten(outputs)
-    settings = Settings(profile, default_profile(), SHIPPED.device.target)  # type: ignore[arg-type]
+    settings = Settings(profile, default_profile(), ON_CUDA.device.target)  # type: ignore[arg-type]
     return compile_traced(trace(nodes), skeleton, settings, Node).program
 
 
@@ -76,7 +76,7 @@ def test_the_id_of_every_launch_names_its_kernel() -> None:
             taken = [dtype for dtype in accepted_dtypes(op, source) if not dtype.is_complex]
             for dtype in {taken[0], taken[-1], sc.f32} & set(taken):
                 found |= specs_of(compiled(typical(op, size, dtype, source).node(Node)))
-    for profile in (SHIPPED, CONTRACT):
+    for profile in (ON_CUDA, CONTRACT):
         for dtypes in ((sc.f32, sc.f32), (sc.f64, sc.f64), (sc.bf16, sc.f32), (sc.f16, sc.f16)):
             found |= specs_of(compiled(products(*dtypes), profile))
     generated = {name for name in found if OF_A_CHAIN.search(name)}
@@ -246,5 +246,5 @@ def test_launches_say_which_memory_they_count() -> None:
 
 def compiled_executable(outputs: object) -> object:
     nodes, skeleton = flatten(outputs)
-    settings = Settings(SHIPPED, default_profile(), SHIPPED.device.target)
+    settings = Settings(ON_CUDA, default_profile(), ON_CUDA.device.target)
     return compile_traced(trace(nodes), skeleton, settings, Node)

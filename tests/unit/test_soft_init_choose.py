@@ -18,12 +18,12 @@ from softcuda.profile.writer import render
 from softcuda.tools.cells import Cell, Ledger, Outcome, State, scopes_of
 from softcuda.tools.choose import (
     CHANGE,
-    MARGIN,
     NOT_MEASURED,
     Point,
     choose_rows,
     winners,
 )
+from softcuda.tools.preferences import MARGIN
 from softcuda.tools.profile_rows import profile_rows
 
 FACTS = DeviceFacts()
@@ -55,8 +55,8 @@ def test_neighbouring_sizes_change_at_the_larger() -> None:
 
 
 def test_far_neighbours_change_where_their_lines_cross() -> None:
-    # log2(b/a) runs from 2 at 2^8 to -4 at 2^14: zero at 2^10.
-    points = [Point(1 << 8, {"a": 1.0, "b": 4.0}), Point(1 << 14, {"a": 160.0, "b": 10.0})]
+    # b - a runs from 3 at 2^8 to -60 at 2^14 in a straight line: zero at 2^10.
+    points = [Point(1 << 8, {"a": 1.0, "b": 4.0}), Point(1 << 14, {"a": 70.0, "b": 10.0})]
     rows = choose_rows("add", "f32", points, A_ALONE)
     assert spans(rows) == [(0, 1 << 10, "a"), (1 << 10, None, "b")]
 

@@ -88,7 +88,7 @@ def test_a_line_through_the_times_of_an_op() -> None:
 
 
 def test_a_machine_that_keeps_to_the_model_crosses_where_it_says() -> None:
-    rows = beside_model(profile(), {"f32": constants_of(ledger(), "f32")}, drawn())
+    rows = beside_model(profile(), ledger(), {"f32": constants_of(ledger(), "f32")}, drawn())
     assert {row.op for row in rows} == set(OPS)
     assert all(row.resident.measured and row.resident.measured.found for row in rows)
     for row in rows:
@@ -96,6 +96,10 @@ def test_a_machine_that_keeps_to_the_model_crosses_where_it_says() -> None:
             assert pair.measured is not None and pair.model is not None
             assert pair.measured.found == pair.model.found, row
             assert abs(math.log2(pair.ratio or 1.0)) < 0.1, row
+        for own in (row.own_host, row.own_resident):  # a product's line leaves its bytes out
+            assert own.measured is not None and own.model is not None
+            assert own.measured.found == own.model.found, row
+            assert abs(own.measured.size - own.model.size) <= (own.measured.uncertainty or 0), row
 
 
 def test_a_crossing_on_one_side_has_no_ratio() -> None:
@@ -120,12 +124,15 @@ def test_the_page_tells_the_finding() -> None:
     assert add.resident is not None and f"| {add.resident.size} ± " in text
     assert "(example.svg)" in text and "(example.html)" in text
     assert "| h2d, pageable | 10 | 8 |" in text
+    assert f"has {GPU.cpu_cores} logical processors" in text
     assert "f32, data resident: the GPU is ahead for good in 6 of 6" in text
     assert "Disqualified, since a result was not right: `cuda_naive` take[f32]." in text
     tables = [line.count("|") for line in text.splitlines() if line.startswith("| ")]
     assert tables and min(tables) >= 3
-    agreed = next(line for line in text.splitlines() if line.startswith("| f32, data resident"))
-    assert agreed == "| f32, data resident | 7 | 0 | 1 | 100% | 100% |"
+    agreed = [line for line in text.splitlines() if line.startswith("| f32, data resident")]
+    assert agreed[0] == "| f32, data resident | the device's | 7 | 0 | 1 | 100% | 100% |"
+    assert agreed[1].startswith("| f32, data resident | the operation's own | 7 | 0 | ")
+    assert agreed[1].endswith(" | 100% | 100% |") and len(agreed) == 2
 
 
 def test_a_machine_without_a_gpu_has_no_crossing() -> None:

@@ -128,6 +128,9 @@ def test_the_same_samples_give_the_same_bytes(tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-8")
     again, owner = read_samples(path)
     assert (again.outcomes, again.copies) == (ledger().outcomes, ledger().copies)
+    made = ledger(scopes=scopes_of({"copy": ("f32",)}, device="cuda"))  # an op, and a transfer
+    path.write_text(samples_text(made, OWNER), encoding="utf-8")
+    assert read_samples(path)[0] == made
     assert samples_text(again, owner) == text
     origin = Origin("here.soft", FACTS, "2026-03-18T09:00:00Z")
     first, second = (made_profile(led, SCOPES, origin) for led in (ledger(), again))

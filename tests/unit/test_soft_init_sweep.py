@@ -140,9 +140,10 @@ def test_the_largest_size_can_be_chosen() -> None:
     assert scopes_of({"matmul": ("f32",)}, 4096)[0].whole
 
 
-def test_with_a_gpu_the_far_sizes_come_early_and_reach_further() -> None:
+def test_with_a_gpu_both_sides_of_most_crossings_come_first() -> None:
     (product, add) = scopes_of({"add": ("f32",), "matmul": ("f32",)}, device="cuda")
-    assert add.coarse == (1 << 8, 1 << 20, 1 << 14)
+    assert add.coarse == (1 << 8, 1 << 16, 1 << 13, 1 << 20)
+    assert product.coarse == (32, 256, 64, 2048)
     assert (add.sizes[-1], product.sizes[-1]) == (1 << 24, 4096)
     (asked,) = scopes_of({"add": ("f32",)}, sizes_asked=(3, 100), device="cuda")
     assert (asked.sizes, asked.whole) == ((3, 100), False)

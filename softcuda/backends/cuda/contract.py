@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
+from softcuda.backends.cuda.contract_choice import BoxChoice, cut_bytes
 from softcuda.backends.cuda.contract_pack import (
     extra_rank,
     needs_wide_offsets,
@@ -14,14 +15,9 @@ from softcuda.backends.cuda.contract_pack import (
 )
 from softcuda.backends.cuda.contract_plan import ContractProblem, plan_contraction
 from softcuda.backends.cuda.contract_products import sooner_product
-from softcuda.backends.cuda.contract_rule import (
-    BoxChoice,
-    choose,
-    contract_us,
-    cut_bytes,
-)
-from softcuda.backends.cuda.contract_sides import Way
+from softcuda.backends.cuda.contract_rule import choose, contract_us
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
+from softcuda.backends.cuda.contract_ways import Way
 from softcuda.backends.cuda.gemm_tiles import MULTIPROCESSORS
 from softcuda.backends.cuda.naive_contraction import PreparedPair
 from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
@@ -87,7 +83,7 @@ def _sum_spec(dtype: DType) -> KernelSpec:
 
 # The boxes that serve most contractions, read in vectors of rows and along the depth; other boxes,
 # other ways to read, a mix of two dtypes and every chain are compiled when they are met.
-_USUAL: Final = (Way.ROWS_VECTOR, Way.DEPTH_SINGLE)
+_USUAL: Final = (Way.ROWS_VECTOR, Way.DEPTH_VECTOR)
 
 CONTRACT_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(contract_spec(f32, f32, f32, tile, _USUAL) for tile in CONTRACT_TILES[f32] if tile.is_usual),

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_plan import ContractProblem
-from softcuda.backends.cuda.contract_rule import BoxChoice
 from softcuda.backends.cuda.contract_sides import Digit, SideAxes, SideBoxes
 from softcuda.backends.cuda.gemm_plan import MAX_AXES
 from softcuda.graph.params import Dims
@@ -18,7 +18,7 @@ __all__ = ["extra_rank", "needs_wide_offsets", "pack_contraction", "pack_extra_o
 
 MAX_OFFSET: Final = 2**31 - 1
 BAND: Final = 8  # tile rows that neighbouring tasks share out, column by column
-CONTRACTION_BYTES: Final = 2200
+CONTRACTION_BYTES: Final = 2208
 
 _RANKS: Final = (1, 2, 4, 8)
 
@@ -40,7 +40,7 @@ def pack_contraction(problem: ContractProblem, choice: BoxChoice) -> bytes:
     )
     numbers = (
         *(tiles_m, depth.count, choice.tasks(batches.count)),
-        *(choice.whole, choice.k_chunk, choice.has_vectors),
+        *(choice.whole, choice.k_chunk, choice.has_vectors, choice.apart_ns),
     )
     return b"".join(
         (
@@ -51,7 +51,7 @@ def pack_contraction(problem: ContractProblem, choice: BoxChoice) -> bytes:
             _index(depth.digits),
             *(_strides(_steps(depth.digits, x)) for x in (depth.a, depth.b)),
             *(struct.pack("<3I", *fast_divisor(x)) for x in divisors),
-            struct.pack("<6if", *numbers, 1.0),
+            struct.pack("<7if4x", *numbers, 1.0),
         )
     )
 
@@ -85,10 +85,11 @@ def _side(side: SideBoxes) -> bytes:
             _strides(side.strides(side.places, axes.result)),
             _strides(coordinates(side.places)),
             struct.pack(
-                "<7i4x",
+                "<8i",
                 *(side.rows, side.block, side.is_flat),
                 *edge_axes,
                 *(edge.limit if edge else 0 for edge in edges),
+                side.pitch,
             ),
         )
     )

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from softcuda.backends.cuda.axes import broadcast_strides
-from softcuda.backends.cuda.contract_sides import Digit, SideAxes, Way, distance
+from softcuda.backends.cuda.contract_sides import Digit, SideAxes, distance
+from softcuda.backends.cuda.contract_ways import Way
 from softcuda.backends.cuda.emitter import Part
 from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair
 from softcuda.backends.steps import Operand, Unit
@@ -100,12 +101,20 @@ class ContractProblem:
         return _has_vectors(self.rows.dims, self.rows.result, rest, self.width)
 
     def _way(self, stored: DType, side: SideAxes, batches: Dims, depth: Dims) -> Way:
+        fits = stored.itemsize * self.width <= VECTOR_BYTES
         if is_along_depth(side, depth):
-            return Way.DEPTH_SINGLE
-        if stored.itemsize * self.width > VECTOR_BYTES:
-            return Way.ROWS_SINGLE
-        has_vectors = _has_vectors(side.dims, side.source, (*batches, *depth), self.width)
+            rest = (*side.source, *batches)
+            has_vectors = fits and self._has_depth_vectors(depth, rest)
+            return Way.DEPTH_VECTOR if has_vectors else Way.DEPTH_SINGLE
+        has_vectors = fits and _has_vectors(side.dims, side.source, (*batches, *depth), self.width)
         return Way.ROWS_VECTOR if has_vectors else Way.ROWS_SINGLE
+
+    def _has_depth_vectors(self, depth: Dims, rest: Sequence[int]) -> bool:
+        """Return whether the k of a step are aligned vectors: the innermost digit leads."""
+        steps = [(digit.extent, digit.step * depth[digit.axis]) for digit in self.depth.digits]
+        strides = (*(stride for _, stride in steps[1:]), *rest)
+        is_whole = all(stride % self.width == 0 for stride in strides)
+        return is_whole and bool(steps) and steps[0][1] == 1 and steps[0][0] % self.width == 0
 
 
 def is_along_depth(side: SideAxes, depth: Dims) -> bool:

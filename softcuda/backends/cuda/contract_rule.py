@@ -7,34 +7,37 @@
              + rounds * stored / STORE + lone_rounds * (EDGE + FLAT * flat sides)
 
 with rounds = tasks / multiprocessors and lone_rounds = tasks / (multiprocessors * resident), both
-rounded up; `reads` counts accesses, vectors once. `stored` are the bytes of a box of results in
-whole sectors, SINGLE times as many where they are stored element by element. `traffic` is what the
-operands and the result take of memory, in lines, `moved` what boxes bring from the L2 cache and to
-it, in sectors. The fewest microseconds win; the earlier candidate where they are equal. The numbers
-here and those of the boxes are fitted to what an H200 took (benchmarks/sweeps/contract.py).
+rounded up; `reads` counts accesses, vectors once, and HELD of one for each element that comes
+through registers. `stored` are the bytes of a box of results in whole sectors, SINGLE times as many
+where they are stored element by element. `traffic` is what the operands and the result take of
+memory, in lines, `moved` what boxes bring from the L2 cache and to it, in sectors. The fewest
+microseconds win; the earlier candidate where they are equal. The numbers here and those of the
+boxes are fitted to what an H200 took (benchmarks/sweeps/contract.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
+from softcuda.backends.cuda.contract_choice import BoxChoice, Waste, cut_bytes
+from softcuda.backends.cuda.contract_pack import needs_wide_offsets
 from softcuda.backends.cuda.contract_plan import ContractProblem
 from softcuda.backends.cuda.contract_sides import (
     SECTOR_BYTES,
     SideBoxes,
-    Way,
     joint_run,
     side_boxes,
 )
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES, ContractTile
+from softcuda.backends.cuda.contract_ways import Way
 from softcuda.backends.cuda.gemm_tiles import MAX_PART_BYTES, MULTIPROCESSORS, SPLITS
 from softcuda.dtype import compute_dtype
 from softcuda.errors import BackendError
 
-__all__ = ["BoxChoice", "choose", "contract_us", "cut_bytes", "cuts", "shapes"]
+__all__ = ["apart_ns", "choose", "contract_us", "cuts", "shapes", "spread"]
 
 START: Final = 4.6  # microseconds of a launch, from its start to its last store
 SECOND: Final = 1.1  # microseconds of the launch that adds parts
@@ -42,6 +45,7 @@ CLOCK: Final = 1755.0  # cycles a microsecond
 DRAM: Final = 3.83e6  # bytes a microsecond
 L2: Final = 3.89e6  # bytes a microsecond, of 132 multiprocessors
 LOAD: Final = 14.9  # products that a thread could make in the time of a read
+HELD: Final = 0.6  # of a read: what an element costs that comes through registers
 STORE: Final = 23.0  # bytes a cycle of a multiprocessor, in vectors
 SINGLE: Final = 1.9
 EDGE: Final = 2880.0  # cycles of a block between two tasks
@@ -52,61 +56,11 @@ READ_EXTRA: Final = 0.85  # of the rest of a line that costs as if it was asked 
 WRITTEN_EXTRA: Final = 0.55
 REST: Final = 0.02  # of what runs beside the longest of the three, and delays it
 CACHED: Final = 1 << 23  # bytes of an operand whose lines the L2 cache keeps
+MANY_ROUNDS: Final = 6.0  # tasks of a block from which on blocks start apart
+MUCH_STORED: Final = 0.3  # share of the time that memory takes for the results, likewise
+APART: Final = 0.75  # of the time of a task, between the first block and the last one
 MIN_STEPS: Final = 4  # steps of a part
 KEPT: Final = 3  # cuts of a side that are tried with every cut of the other
-
-
-class Waste(NamedTuple):
-    """How much more than a, b and the result boxes take.
-
-    Attributes:
-        sectors: between multiprocessors and the L2 cache.
-        lines: between the L2 cache and memory, if no neighbour shared a line.
-    """
-
-    sectors: tuple[float, float, float]
-    lines: tuple[float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class BoxChoice:
-    """How a contraction is computed.
-
-    Attributes:
-        tile: what a block sums.
-        rows: the rows in boxes.
-        columns: the columns in boxes.
-        has_vectors: results are stored in vectors of neighbouring rows.
-        waste: what its boxes take of memory beside what they need.
-        whole: tiles that one task sums; the others are cut along the depth.
-        splits: parts of those.
-        k_chunk: depth of a part, a multiple of the tile's.
-    """
-
-    tile: ContractTile
-    rows: SideBoxes
-    columns: SideBoxes
-    has_vectors: bool
-    waste: Waste
-    whole: int
-    splits: int = 1
-    k_chunk: int = 1
-
-    @property
-    def tiles_of_batch(self) -> int:
-        """Tiles of one batch."""
-        return self.rows.boxes * self.columns.boxes
-
-    def tasks(self, batches: int) -> int:
-        """Return what blocks take in turns: whole tiles and parts of others."""
-        return self.whole + (batches * self.tiles_of_batch - self.whole) * self.splits
-
-
-def cut_bytes(problem: ContractProblem, choice: BoxChoice) -> int:
-    """Return the scratch that the parts of cut tiles take [bytes]."""
-    cut = problem.batches.count * choice.tiles_of_batch - choice.whole
-    area = choice.tile.m * choice.tile.n * compute_dtype(problem.dtype).itemsize
-    return cut * choice.splits * area if choice.splits > 1 else 0
 
 
 def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: int) -> float:
@@ -142,7 +96,7 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
 
     def cycles(tasks: int, k: int) -> float:
         reads = k * sum(
-            room / (width if side.way is Way.ROWS_VECTOR else 1)
+            room * ((1 / width if side.way.is_vector else 1) + (HELD if side.way.is_held else 0))
             for room, side in ((tile.m, rows), (tile.n, columns))
         )
         each = (tile.m * tile.n * -(-k // tile.k) * tile.k + LOAD * reads) / rate
@@ -173,12 +127,12 @@ def _waste(
     runs, steps = [], []
     for side, strides in ((rows, problem.depth.a), (columns, problem.depth.b)):
         run = 1
-        if side.way is not Way.DEPTH_SINGLE:
+        if not side.way.is_along_depth:
             run = side.run(side.axes.source)
         elif any(abs(stride) == 1 for stride in strides):
             run = max((part.extent for part in problem.depth.digits[:1]), default=1)
         runs.append(run)
-        steps.append(min(run, tile.k) if side.way is Way.DEPTH_SINGLE else run)
+        steps.append(min(run, tile.k) if side.way.is_along_depth else run)
     sizes = (problem.a.dtype.itemsize, problem.b.dtype.itemsize, problem.dtype.itemsize)
     steps.append(rows.run(rows.axes.result))
     runs.append(joint_run(rows, columns))
@@ -209,36 +163,52 @@ def _in_lines(run: int, itemsize: int, line: int, strides: Sequence[int]) -> flo
     return 1 + (line - itemsize) / nbytes
 
 
-def shapes(problem: ContractProblem, tile: ContractTile, multiprocessors: int) -> list[BoxChoice]:
-    """Return the choices of boxes of a tile without cuts along the depth, the best first."""
-    way_a, way_b = problem.ways
+def shapes(
+    problem: ContractProblem,
+    tile: ContractTile,
+    multiprocessors: int,
+    ways: tuple[Way, Way] | None = None,
+) -> list[BoxChoice]:
+    """Return the choices of boxes of a tile without cuts along the depth, the best first.
+
+    Args:
+        problem: what is computed.
+        tile: the box.
+        multiprocessors: of the device.
+        ways: how the operands are read; at best where None.
+    """
+    way_a, way_b = ways or problem.ways
     width = problem.width
     found: list[BoxChoice] = []
     itemsize = compute_dtype(problem.dtype).itemsize
-    if tile.shared_bytes(itemsize, True, problem.extras) > STATIC_BYTES:
+    if tile.shared_bytes(itemsize, False, problem.extras) > STATIC_BYTES:
         return found
+    is_narrow = tile.shared_bytes(itemsize, True, problem.extras) > STATIC_BYTES
     columns = _best(side_boxes(problem.columns, tile.n, way_b, width, False))
-    ways = [(way_a, False)]
+    tried = [(way_a, False)]
     if problem.can_store_vectors:
-        ways = [(way_a, True), (Way.ROWS_SINGLE, True), (way_a, False)]
-    for way, stores in dict.fromkeys(ways):
+        apart = [Way.ROWS_APART] if way_a is Way.ROWS_VECTOR else []
+        tried = [*((way, True) for way in (way_a, *apart, Way.ROWS_SINGLE)), (way_a, False)]
+    for way, stores in dict.fromkeys(tried):
         for row in _best(side_boxes(problem.rows, tile.m, way, width, stores)):
             for column in columns:
                 whole = problem.batches.count * row.boxes * column.boxes
                 waste = _waste(problem, tile, row, column)
                 found.append(BoxChoice(tile, row, column, stores, waste, whole))
+    if is_narrow:
+        found = [one for one in found if not needs_wide_offsets(problem, one)]
     return sorted(found, key=lambda one: contract_us(problem, one, multiprocessors))
 
 
 def _best(sides: Sequence[SideBoxes]) -> list[SideBoxes]:
-    """Return the cuts of a side that waste least room and sectors."""
+    """Return the cuts of a side that waste least room and sectors, long runs first."""
 
-    def waste(side: SideBoxes) -> float:
+    def waste(side: SideBoxes) -> tuple[float, int]:
         rest = (*side.axes.result, *side.axes.source)
         lines = [_in_lines(side.run(side.axes.result), 4, SECTOR_BYTES, rest)]
-        if side.way is not Way.DEPTH_SINGLE:
+        if not side.way.is_along_depth:
             lines.append(_in_lines(side.run(side.axes.source), 4, READ_LINE, rest))
-        return (1 / side.use) * (1 + sum(lines) / 8)
+        return (1 / side.use) * (1 + sum(lines) / 8), -side.run(side.axes.result)
 
     return sorted(sides, key=waste)[:KEPT]
 
@@ -252,7 +222,7 @@ def cuts(problem: ContractProblem, choice: BoxChoice, multiprocessors: int) -> I
         if whole == tiles:
             continue
         last = 1
-        for splits in SPLITS:
+        for splits in sorted({*SPLITS, max(slots // (tiles - whole), 2)}):
             chunk = -(-steps // splits)
             made = replace(
                 choice,
@@ -291,4 +261,35 @@ def choose(problem: ContractProblem, multiprocessors: int) -> BoxChoice:
             "of the chain before"
         )
     tried = [*best, *(cut for one in best for cut in cuts(problem, one, units))]
-    return min(tried, key=lambda one: contract_us(problem, one, units))
+    return spread(problem, min(tried, key=lambda one: contract_us(problem, one, units)), units)
+
+
+def spread(problem: ContractProblem, choice: BoxChoice, multiprocessors: int) -> BoxChoice:
+    """Return a choice whose blocks start apart, over the time of a task, where that pays.
+
+    Blocks that start together store together, and faster than memory takes it; then they sum
+    together, and memory is idle. Apart they do both at once, but end as much later.
+
+    Args:
+        problem: what is computed.
+        choice: how.
+        multiprocessors: of the device.
+    """
+    rounds = choice.tasks(problem.batches.count) / (multiprocessors * choice.tile.resident)
+    us = contract_us(problem, choice, multiprocessors)
+    results = problem.batches.count * problem.rows.count * problem.columns.count
+    if rounds < MANY_ROUNDS or results * problem.dtype.itemsize / DRAM < MUCH_STORED * us:
+        return choice
+    return replace(choice, apart_ns=apart_ns(problem, choice, multiprocessors))
+
+
+def apart_ns(problem: ContractProblem, choice: BoxChoice, multiprocessors: int) -> int:
+    """Return by how much neighbouring blocks start apart to do so over most of a task [ns].
+
+    Args:
+        problem: what is computed.
+        choice: how.
+        multiprocessors: of the device.
+    """
+    us = contract_us(problem, choice, multiprocessors)
+    return round(1000 * APART * us / max(choice.tasks(problem.batches.count), 1))

@@ -12,25 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
+from softcuda.backends.cuda.contract_ways import Way
 from softcuda.graph.params import Dims
 
-__all__ = ["Digit", "Edge", "SideAxes", "SideBoxes", "Way", "distance", "joint_run", "side_boxes"]
+__all__ = ["Digit", "Edge", "SideAxes", "SideBoxes", "distance", "joint_run", "side_boxes"]
 
 SECTOR_BYTES: Final = 32
 _PARTS: Final = (8, 16, 24, 32, 64)  # of a label that leads a box
 _MAX_EDGES: Final = 2
-
-
-class Way(Enum):
-    """How a kernel reads an operand: names are those of contract_tile.cuh, values stand in ids."""
-
-    ROWS_SINGLE = "r"
-    ROWS_VECTOR = "r4"
-    DEPTH_SINGLE = "k"
 
 
 class Digit(NamedTuple):
@@ -109,6 +101,14 @@ class SideBoxes:
         return math.prod(digit.extent for digit in self.places)
 
     @cached_property
+    def pitch(self) -> int:
+        """Places between rows that are neighbours in the operand, where a vector is taken apart."""
+        if self.way is not Way.ROWS_APART:
+            return 0
+        before = self.places.index(self.entries[0])
+        return math.prod(digit.extent for digit in self.places[:before])
+
+    @cached_property
     def boxes(self) -> int:
         """How many boxes there are."""
         if self.is_flat:
@@ -174,15 +174,17 @@ def side_boxes(
         stores: neighbouring places are to be contiguous in the result, for vectors.
     """
     if not axes.dims:
-        single = way is Way.ROWS_VECTOR or stores
-        return () if single else (SideBoxes(axes, block, way, (), (), is_flat=True),)
+        has_rows = way in (Way.ROWS_VECTOR, Way.ROWS_APART) or stores
+        return () if has_rows else (SideBoxes(axes, block, way, (), (), is_flat=True),)
     result, source = axes.order(axes.result), axes.order(axes.source)
-    reads = way is Way.ROWS_VECTOR
-    if reads and stores and result[0] != source[0]:
+    reads, is_apart = way is Way.ROWS_VECTOR, way is Way.ROWS_APART
+    if (reads and stores and result[0] != source[0]) or (is_apart and result[0] == source[0]):
         return ()
     lead = source[0] if reads else result[0]
-    leads = [lead] if way is Way.DEPTH_SINGLE else list(dict.fromkeys((lead, source[0], result[0])))
-    found = [_flat(axes, block, way, [lead, *(axis for axis in result if axis != lead)])]
+    leads = [lead] if way.is_along_depth else list(dict.fromkeys((lead, source[0], result[0])))
+    found = []
+    if not is_apart:
+        found.append(_flat(axes, block, way, [lead, *(axis for axis in result if axis != lead)]))
     if len(axes.dims) > 1:
         made = (_box(axes, block, way, parts, width) for parts in _parts(axes, block, leads))
         found += [one for one in made if one is not None]
@@ -219,9 +221,7 @@ def _parts(axes: SideAxes, block: int, leads: Sequence[int]) -> Iterator[dict[in
 
 def _choices(extent: int, room: int) -> list[int]:
     found = [part for part in _PARTS if part < extent and part <= room]
-    if extent <= room:
-        found.append(extent)
-    return found or [min(extent, room)]
+    return list(dict.fromkeys((*found, min(extent, room))))
 
 
 def _divisor(extent: int, most: int) -> int:
@@ -246,15 +246,16 @@ def _box(
     order = list(dict.fromkeys((result, source, *axes.order(axes.result))))
     places = [Digit(axis, parts[axis], 1) for axis in order if axis in parts]
     entries = sorted(places, key=lambda digit: digit.axis != source)
-    if way is Way.DEPTH_SINGLE:
+    if way.is_along_depth:
         entries = places
-    elif way is Way.ROWS_VECTOR and source != result:
+    elif way.is_vector and source != result:
         part = parts[source]
         if part % width:
             return None
         near = [Digit(source, width, 1)]
         far = [Digit(source, part // width, width)] if part > width else []
         others = [digit for digit in places if digit.axis != source]
-        places = [*near, *others[:1], *far, *others[1:]]
+        first = [*others[:1], *near] if way is Way.ROWS_APART else [*near, *others[:1]]
+        places = [*first, *far, *others[1:]]
         entries = [*near, *far, *others]
     return SideBoxes(axes, block, way, tuple(places), tuple(entries), tuple(tiles), tuple(edges))

@@ -14,6 +14,7 @@ __all__ = ["CONTRACT_TILES", "STATIC_BYTES", "ContractTile"]
 
 STATIC_BYTES: Final = 48 << 10  # of shared memory a block, on every architecture
 TABLE_DEPTH: Final = 256  # k whose offsets are in shared memory at once
+GAP_ROWS: Final = 32  # of a long line in shared memory, until a vector is left free
 HELD_COLUMNS: Final = 2  # of a thread's sums, in front of a chain
 TASK_BYTES: Final = 640  # of what a block knows of its tasks
 
@@ -27,19 +28,22 @@ class ContractTile(ProductTile):
         full: share of a multiprocessor's FMA rate where it holds that many.
         alone: share where it holds one.
         is_usual: it serves many contractions, and is compiled ahead.
+        fetch_k: copies of a step start before its k of that number, among its products; in front
+            of the step where negative.
     """
 
     resident: int
     full: float
     alone: float
     is_usual: bool = True
+    fetch_k: int = 1
 
     @property
     def expression(self) -> str:
         """The type in device code."""
         numbers = (
             *(self.m, self.n, self.k, self.thread_m, self.thread_n),
-            *(self.stages, self.lanes_m, self.resident),
+            *(self.stages, self.lanes_m, self.resident, self.fetch_k),
         )
         return f"Box<{', '.join(map(str, numbers))}>"
 
@@ -52,7 +56,10 @@ class ContractTile(ProductTile):
             extras: further operands of the chain behind; None where there is no chain.
         """
         offset, lines = (8 if is_wide else 4), self.m + self.n
-        ring = self.stages * self.k * (lines * itemsize + 2 * 16)
+        gaps = sum(
+            1 + (side // GAP_ROWS if side >= 4 * GAP_ROWS else 0) for side in (self.m, self.n)
+        )
+        ring = self.stages * self.k * (lines * itemsize + 16 * gaps)
         tables = 3 * lines * offset + 2 * TABLE_DEPTH * offset + TASK_BYTES
         if extras is None:
             return ring + tables

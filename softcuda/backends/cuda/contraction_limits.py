@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.gemm_plan import MAX_AXES
 from softcuda.backends.steps import Verdict
 from softcuda.contraction.classes import classify
@@ -41,18 +42,19 @@ def contraction_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -
     return Verdict(True)
 
 
-def chain_verdict(backend_id: str, line: Line) -> Verdict:
+def chain_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -> Verdict:
     """Return whether a line can be part of the chain behind a contraction.
 
     Args:
         backend_id: who is asked.
         line: what is to be computed.
+        operands: the lines it reads.
     """
     if line.op.kind is not Kind.ELEMENTWISE:
         return Verdict(False, f"{backend_id} fuses elementwise ops, not {line.op.name}")
     if line.op.name == "pow" and not line.dtype.is_float:
         return Verdict(False, f"a power of integers reports errors, which {backend_id} does not")
-    return Verdict(True)
+    return real_verdict(backend_id, line, operands)
 
 
 def _extents(line: Line, operands: Sequence[Line]) -> dict[str, list[int]]:

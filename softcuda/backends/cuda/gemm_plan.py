@@ -38,6 +38,7 @@ __all__ = [
 
 MAX_AXES: Final = 8
 VECTOR_BYTES: Final = 16
+BAND: Final = 8  # of gemm.cuh
 MAX_REACH: Final = 2**31 - 1  # of rows, where the kernel reads in one way [elements]
 
 _RANKS: Final = (1, 2, 4, 8)
@@ -259,19 +260,20 @@ def pack_problem(
         and rows.keeps_aligned(1, width)
         and batches.keeps_aligned(2, width)
     )
+    tiles_m, tiles_n = -(-size.m // tile.m), -(-size.n // tile.n)
+    divisors = tiles_m * tiles_n, BAND * tiles_n, (tiles_m - 1) % BAND + 1
     numbers = (
-        *(size.m, size.n, size.k, size.batches, first_batch),
-        *(-(-size.m // tile.m), -(-size.n // tile.n), tile.m, tile.n),
+        *(size.m, size.n, size.k, size.batches, first_batch, tiles_m, tile.m, tile.n),
         *(whole, variant.splits, variant.k_chunk, out_vectors),
+        *(number for divisor in divisors for number in fast_divisor(divisor)),
     )
+    strides = *batches.strides(2), *rows.strides(1), *columns.strides(1)
     return b"".join(
         (
             *(_pack_layout(plan, operand) for operand in (0, 1)),
-            struct.pack("<8q", *batches.strides(2)),
-            struct.pack("<8q", *rows.strides(1)),
-            struct.pack("<8q", *columns.strides(1)),
+            struct.pack("<24q", *strides),
             *(index.pack() for index in (batches, rows, columns, plan.depth)),
-            struct.pack("<13i4x", *numbers),
+            struct.pack("<12i9I4x", *numbers),
         )
     )
 

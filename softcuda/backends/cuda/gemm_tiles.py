@@ -78,17 +78,24 @@ class GemmTile(ProductTile):
         resident: blocks that a multiprocessor holds at once.
         full: share of a multiprocessor's FMA rate where it holds that many.
         alone: share where it holds one.
+        slices: groups of warps that share out the k of a step; their sums are added at the end.
     """
 
     fetch_k: int
     resident: int
     full: float
     alone: float
+    slices: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads a block."""
+        return self.slices * (self.m // self.thread_m) * (self.n // self.thread_n)
 
     @property
     def expression(self) -> str:
         """The type in device code."""
-        part = (self.thread_m, self.thread_n, self.stages, self.lanes_m, self.fetch_k)
+        part = (self.thread_m, self.thread_n, self.stages, self.lanes_m, self.fetch_k, self.slices)
         return f"Tile<{', '.join(map(str, (self.m, self.n, self.k, *part)))}>"
 
 
@@ -104,9 +111,12 @@ GEMM_TILES: Final[Mapping[DType, tuple[GemmTile, ...]]] = MappingProxyType(
             GemmTile(128, 256, 8, 8, 16, 3, 8, 0, 1, 0.700, 0.700),
             GemmTile(128, 128, 8, 8, 16, 3, 8, 2, 2, 0.734, 0.601),
             GemmTile(128, 64, 16, 8, 8, 2, 8, 0, 3, 0.757, 0.310),
-            GemmTile(64, 64, 16, 4, 8, 2, 8, 0, 4, 0.641, 0.281),
-            GemmTile(64, 32, 32, 4, 4, 2, 8, 0, 4, 0.535, 0.290),
+            GemmTile(64, 64, 16, 4, 8, 2, 8, 0, 4, 0.641, 0.310),
+            GemmTile(64, 64, 32, 4, 8, 2, 8, 0, 2, 0.620, 0.550, 2),
+            GemmTile(64, 32, 32, 4, 4, 2, 8, 0, 4, 0.510, 0.290),
+            GemmTile(32, 64, 32, 4, 8, 3, 8, 0, 2, 0.580, 0.500, 4),
             GemmTile(32, 32, 32, 4, 4, 2, 8, 0, 8, 0.467, 0.170),
+            GemmTile(16, 32, 64, 4, 4, 2, 4, 0, 3, 0.550, 0.330, 8),
             GemmTile(16, 128, 32, 4, 4, 2, 4, 0, 5, 0.506, 0.201),
             GemmTile(128, 16, 32, 4, 4, 2, 8, 0, 5, 0.388, 0.254),
         ),

@@ -32,7 +32,8 @@ _LEAST_VECTOR_BYTES: Final = 8  # a vector below it costs more than lanes of ope
 _HELD_BYTES: Final = 256
 _CODE: Final = 512
 
-# Code of an op: 1 for plain ones, 8 for these, 24 for the others; twice that for 8-byte numbers.
+# Code of an op: 1 for plain ones, 8 for these, 24 for the others; twice that for 8-byte numbers,
+# 16 times for complex ones, whose functions are computed in f64.
 _SHORT: Final = frozenset(("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "div", "reciprocal"))
 _PLAIN: Final = frozenset(
     (
@@ -199,5 +200,5 @@ def _code(chain: Sequence[Micro]) -> int:
     for micro in chain:
         name = micro.op.name
         heavy = 1 if name in _PLAIN else 8 if name in _SHORT else 24
-        total += heavy * (2 if micro.dtype.itemsize == 8 else 1)
+        total += heavy * (16 if micro.dtype.is_complex else 2 if micro.dtype.itemsize == 8 else 1)
     return total

@@ -8,16 +8,18 @@ from typing import Any, Final
 from softcuda.backends.cuda.axes import Axes, needs_wide_index
 from softcuda.backends.cuda.planned import Maker, Planned, launch_in_row, step_by_table
 from softcuda.backends.cuda.walks import (
+    LARGE,
     SIZED,
     WALK_THREADS,
-    bits_of,
     blocks_for,
     each_block,
-    index_name,
+    element_of,
+    large_rows,
     pack_divisor,
     size_name,
     sized_dtypes,
     sized_rows,
+    sized_spec,
 )
 from softcuda.backends.launches import Argument, f64, i32, i64, packed, write
 from softcuda.backends.steps import Micro, Operand, Step, Unit
@@ -27,7 +29,7 @@ from softcuda.graph.shapes import numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["CREATION_KERNELS", "prepare_creation"]
+__all__ = ["CREATION_KERNELS", "FURTHER_CREATION", "prepare_creation"]
 
 _WHOLE: Final = ("bool", "i32", "i64")
 
@@ -37,13 +39,19 @@ def _row(family: str, variant: str, types: str, dtypes: tuple[str, ...]) -> Kern
 
 
 CREATION_KERNELS: Final[tuple[KernelSpec, ...]] = (
-    *(_row("full", size, size, sized_dtypes(size)) for size in SIZED),
+    *(_row("full", size, size, sized_dtypes(size)) for size in SIZED if size != LARGE),
     *(_row("arange", f"{name}_whole", f"{name}, i64", (name,)) for name in _WHOLE),
     *(_row("arange", name, f"{name}, f64", (name,)) for name in REAL_DTYPES),
     *(_row("linspace", name, name, (name,)) for name in REAL_DTYPES),
     *sized_rows("eye", "creation.cu"),
 )
-_SPECS: Final = {(spec.family, spec.variant): spec for spec in CREATION_KERNELS}
+FURTHER_CREATION: Final[tuple[KernelSpec, ...]] = (
+    _row("full", LARGE, LARGE, sized_dtypes(LARGE)),
+    *large_rows("eye", "creation.cu"),
+)
+_SPECS: Final = {
+    (spec.family, spec.variant): spec for spec in (*CREATION_KERNELS, *FURTHER_CREATION)
+}
 
 
 def prepare_creation(unit: Unit, target: Target) -> tuple[Step, ...]:
@@ -65,8 +73,7 @@ def _full(unit: Unit, micro: Micro, target: Target) -> Planned:
     out: Operand = unit.result
     params: Full = micro.params
     count = numel(out.dims)
-    value = bits_of(value_of(params.value), out.dtype)
-    arguments = (write(), i64(count), i64(value))
+    arguments = (write(), i64(count), element_of(value_of(params.value), out.dtype))
     spec = _SPECS["full", size_name(out.dtype)]
     return _planned(spec, count, WALK_THREADS * 16 // out.dtype.itemsize, target, arguments)
 
@@ -116,9 +123,9 @@ def _eye(unit: Unit, micro: Micro, target: Target) -> Planned:
         i64(count),
         packed(pack_divisor(params.columns, is_wide)),
         i64(params.k),
-        i64(bits_of(1, out.dtype)),
+        element_of(1, out.dtype),
     )
-    spec = _SPECS["eye", f"{size_name(out.dtype)}_{index_name(is_wide)}"]
+    spec = sized_spec("eye", "creation.cu", out.dtype, is_wide)
     return _planned(spec, count, each_block(is_wide), target, arguments)
 
 

@@ -1,4 +1,8 @@
-"""Launches of concat and stack: one thread an output, up to 16 operands a launch."""
+"""Launches of concat and stack: one thread an output, up to 16 operands a launch.
+
+Operands of another dtype are converted on their way where the result is real; where it is complex
+they are converted into scratch first.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes, needs_wide_index
-from softcuda.backends.cuda.planned import Planned, launch_in_row
+from softcuda.backends.cuda.planned import Launches, Planned, aligned, launch_in_row
 from softcuda.backends.cuda.walks import (
     DTYPE_CODES,
     INDICES,
@@ -15,21 +19,23 @@ from softcuda.backends.cuda.walks import (
     blocks_for,
     each_block,
     index_name,
+    large_rows,
     pack_divisor,
     pack_extents,
     pack_numbers,
-    size_name,
     sized_rows,
+    sized_spec,
 )
-from softcuda.backends.launches import KernelLaunch, i64, packed, read, write
-from softcuda.backends.steps import Micro, Unit
+from softcuda.backends.cuda.written import dense_operand, write_operand
+from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, read, scratch, write
+from softcuda.backends.steps import Micro, Operand, Unit
 from softcuda.dtype import REAL_DTYPES, DType
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["JOIN_KERNELS", "plan_join"]
+__all__ = ["FURTHER_JOINS", "JOIN_KERNELS", "plan_join"]
 
 GROUP: Final = 16  # operands of one launch of join
 JOIN_STRIDES: Final = 256  # operands * rank of one launch of join
@@ -38,6 +44,7 @@ MAX_RANK: Final = 64
 # Registers that a call of the long division saves, on sm_100 and sm_120.
 _DIVISION_SPILLS: Final = 16
 _MIXED: Final = tuple(name for name in REAL_DTYPES if name != "bool")
+_FILE: Final = "movement.cu"
 
 
 def _mixed_rows() -> tuple[KernelSpec, ...]:
@@ -45,7 +52,7 @@ def _mixed_rows() -> tuple[KernelSpec, ...]:
         KernelSpec(
             "join_mixed",
             f"{name}_{index}",
-            "movement.cu",
+            _FILE,
             f"join_mixed<{name}, {index}>",
             (name,),
             WALK_THREADS,
@@ -56,17 +63,18 @@ def _mixed_rows() -> tuple[KernelSpec, ...]:
     )
 
 
+_MIXED_KERNELS: Final = {spec.variant: spec for spec in _mixed_rows()}
 JOIN_KERNELS: Final[tuple[KernelSpec, ...]] = (
-    *sized_rows("join", "movement.cu"),
-    *_mixed_rows(),
+    *sized_rows("join", _FILE),
+    *_MIXED_KERNELS.values(),
 )
-_SPECS: Final = {(spec.family, spec.variant): spec for spec in JOIN_KERNELS}
+FURTHER_JOINS: Final[tuple[KernelSpec, ...]] = large_rows("join", _FILE)
 
 
 class _Part(NamedTuple):
-    """One operand of a join: its number, where it begins along the axis, its strides there."""
+    """One operand of a join: its pointer, where it begins along the axis, its strides there."""
 
-    number: int
+    pointer: Argument
     start: int
     extent: int
     strides: Dims
@@ -83,23 +91,34 @@ class _Joined(NamedTuple):
 
 
 def plan_join(unit: Unit, micro: Micro, target: Target) -> Planned:
-    """Return the launches of a concat or stack whose result has elements; they need no scratch."""
+    """Return the launches of a concat or stack whose result has elements, and the scratch."""
     is_stack = micro.op.name == "stack"
     axis = micro.params.axis
-    parts, start = [], 0
+    converted: Launches = ()
+    parts, start, used = [], 0, 0
     for source in micro.sources:
-        operand = unit.operands[source]
+        operand, pointer = unit.operands[source], read(source)
+        if _is_converted(operand, unit.result.dtype):
+            pointer = scratch(used)
+            converted += write_operand(unit, source, pointer)
+            operand = dense_operand(operand, unit.result.dtype)
+            used += aligned(numel(operand.dims) * operand.dtype.itemsize)
         extent = 1 if is_stack else operand.dims[axis]
         strides = operand.strides
         if is_stack:
             strides = (*strides[:axis], 0, *strides[axis:])
         if extent:
-            parts.append(_Part(source, start, extent, strides, operand.dtype))
+            parts.append(_Part(pointer, start, extent, strides, operand.dtype))
         start += extent
     joined = _fused_join(unit.result.dims, axis, parts)
     size = max(min(GROUP, JOIN_STRIDES // len(joined.dims)), 1)
     groups = [joined.parts[at : at + size] for at in range(0, len(joined.parts), size)]
-    return tuple(_join(joined._replace(parts=g), unit.result.dtype, target) for g in groups), 0
+    joins = (_join(joined._replace(parts=group), unit.result.dtype, target) for group in groups)
+    return (*converted, *joins), used
+
+
+def _is_converted(operand: Operand, dtype: DType) -> bool:
+    return dtype.is_complex and operand.dtype is not dtype and numel(operand.dims) > 0
 
 
 def _fused_join(dims: Dims, axis: int, parts: Sequence[_Part]) -> _Joined:
@@ -131,20 +150,19 @@ def _join(joined: _Joined, dtype: DType, target: Target) -> KernelLaunch:
     span = parts[-1].start + parts[-1].extent - first
     dims = (*joined.dims[:axis], span, *joined.dims[axis + 1 :])
     is_wide = needs_wide_index(Axes(dims, (joined.strides, *(p.strides for p in parts))))
-    is_mixed = any(part.dtype is not dtype for part in parts)
-    family = "join_mixed" if is_mixed else "join"
-    name = dtype.name if is_mixed else size_name(dtype)
-    numbers = [part.number for part in parts]
-    numbers += numbers[:1] * (GROUP - len(parts))
+    pointers = [part.pointer for part in parts]
+    pointers += pointers[:1] * (GROUP - len(parts))
     count = numel(dims)
     arguments = (
         write(),
-        *(read(number) for number in numbers),
+        *pointers,
         i64(first * joined.strides[axis]),
         i64(count),
         packed(_packed_join(joined, dims, is_wide)),
     )
-    spec = _SPECS[family, f"{name}_{index_name(is_wide)}"]
+    spec = sized_spec("join", _FILE, dtype, is_wide)
+    if any(part.dtype is not dtype for part in parts):
+        spec = _MIXED_KERNELS[f"{dtype.name}_{index_name(is_wide)}"]
     return launch_in_row(spec, blocks_for(count, each_block(is_wide), target), arguments)
 
 

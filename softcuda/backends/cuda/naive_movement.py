@@ -6,19 +6,19 @@ from typing import Final
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes, needs_wide_index
 from softcuda.backends.cuda.indexed import CHECK_KERNELS, check_launches, indexed
-from softcuda.backends.cuda.naive_joins import JOIN_KERNELS, plan_join
+from softcuda.backends.cuda.naive_joins import FURTHER_JOINS, JOIN_KERNELS, plan_join
 from softcuda.backends.cuda.planned import Maker, Planned, launch_in_row, step_by_table
 from softcuda.backends.cuda.scatter import SCATTER_KERNELS, plan_scatter
 from softcuda.backends.cuda.sort import SORT_KERNELS
 from softcuda.backends.cuda.walks import (
-    bits_of,
     blocks_for,
     each_block,
-    index_name,
+    element_of,
+    large_rows,
     pack_numbers,
     pack_walk,
-    size_name,
     sized_rows,
+    sized_spec,
 )
 from softcuda.backends.launches import Argument, i32, i64, packed, read, status, write
 from softcuda.backends.steps import Micro, Operand, Step, Unit
@@ -28,22 +28,27 @@ from softcuda.graph.shapes import numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["MOVEMENT_KERNELS", "prepare_movement"]
+__all__ = ["FURTHER_MOVEMENT", "MOVEMENT_KERNELS", "prepare_movement"]
 
 MAX_RANK: Final = 64
 
-
+_FILES: Final = {
+    "pad": "movement.cu",
+    "triangle": "movement.cu",
+    "gather": "gather.cu",
+    "one_hot": "gather.cu",
+}
 MOVEMENT_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *JOIN_KERNELS,
-    *sized_rows("pad", "movement.cu"),
-    *sized_rows("triangle", "movement.cu"),
-    *sized_rows("gather", "gather.cu"),
-    *sized_rows("one_hot", "gather.cu"),
+    *(row for family, file in _FILES.items() for row in sized_rows(family, file)),
     *CHECK_KERNELS,
     *SORT_KERNELS,
     *SCATTER_KERNELS,
 )
-_SPECS: Final = {(spec.family, spec.variant): spec for spec in MOVEMENT_KERNELS}
+FURTHER_MOVEMENT: Final[tuple[KernelSpec, ...]] = (
+    *FURTHER_JOINS,
+    *(row for family, file in _FILES.items() for row in large_rows(family, file)),
+)
 
 
 def prepare_movement(unit: Unit, target: Target) -> tuple[Step, ...]:
@@ -60,9 +65,11 @@ def prepare_movement(unit: Unit, target: Target) -> tuple[Step, ...]:
 
 
 def _planned(
-    spec: KernelSpec, count: int, is_wide: bool, target: Target, arguments: tuple[Argument, ...]
+    family: str, out: Operand, is_wide: bool, target: Target, arguments: tuple[Argument, ...]
 ) -> Planned:
-    return (launch_in_row(spec, blocks_for(count, each_block(is_wide), target), arguments),), 0
+    spec = sized_spec(family, _FILES[family], out.dtype, is_wide)
+    blocks = blocks_for(numel(out.dims), each_block(is_wide), target)
+    return (launch_in_row(spec, blocks, arguments),), 0
 
 
 # ---- pad, tril, triu ----------------------------------------------------------------------------
@@ -73,16 +80,14 @@ def _pads(unit: Unit, micro: Micro, target: Target) -> Planned:
     operand, out = unit.operands[source], unit.result
     dims, inside, before, strides = _fused_pad(operand, out.dims, micro.params.before)
     is_wide = needs_wide_index(Axes(dims, ())) or needs_wide_index(Axes(inside, (strides,)))
-    value = bits_of(value_of(micro.params.value), out.dtype)
     struct_bytes = (
         _aligned(pack_walk(dims, (strides,), is_wide), is_wide)
         + pack_numbers(tuple(reversed(before)), MAX_RANK, is_wide)
         + pack_numbers(tuple(reversed(inside)), MAX_RANK, is_wide)
     )
-    spec = _SPECS["pad", f"{size_name(out.dtype)}_{index_name(is_wide)}"]
-    count = numel(dims)
-    arguments = (write(), read(source), i64(count), packed(struct_bytes), i64(value))
-    return _planned(spec, count, is_wide, target, arguments)
+    value = element_of(value_of(micro.params.value), out.dtype)
+    arguments = (write(), read(source), i64(numel(dims)), packed(struct_bytes), value)
+    return _planned("pad", out, is_wide, target, arguments)
 
 
 def _fused_pad(operand: Operand, out: Dims, given: Dims) -> tuple[Dims, Dims, Dims, Dims]:
@@ -117,7 +122,6 @@ def _triangles(unit: Unit, micro: Micro, target: Target) -> Planned:
     dims = (*head.dims, *out.dims[-2:])
     strides = (*head.strides[0], *operand.strides[-2:])
     is_wide = needs_wide_index(Axes(dims, (strides,)))
-    spec = _SPECS["triangle", f"{size_name(out.dtype)}_{index_name(is_wide)}"]
     k = max(min(micro.params.k, 2**62), -(2**62))
     arguments = (
         write(),
@@ -127,7 +131,7 @@ def _triangles(unit: Unit, micro: Micro, target: Target) -> Planned:
         i64(k),
         i32(micro.op.name == "tril"),
     )
-    return _planned(spec, numel(dims), is_wide, target, arguments)
+    return _planned("triangle", out, is_wide, target, arguments)
 
 
 # ---- take, gather, one_hot ----------------------------------------------------------------------
@@ -144,7 +148,6 @@ def _gathers(unit: Unit, micro: Micro, target: Target) -> Planned:
         places, wanted = (*before, 0, *behind), indices.strides
     axes = fuse_axes(unit.result.dims, [places, wanted])
     is_wide = needs_wide_index(axes)
-    name = f"{size_name(data.dtype)}_{index_name(is_wide)}"
     arguments = (
         write(),
         *(read(source) for source in micro.sources),
@@ -154,7 +157,7 @@ def _gathers(unit: Unit, micro: Micro, target: Target) -> Planned:
         indexed(unit, micro),
         i64(data.strides[axis]),
     )
-    return _planned(_SPECS["gather", name], axes.numel, is_wide, target, arguments)
+    return _planned("gather", unit.result, is_wide, target, arguments)
 
 
 def _one_hots(unit: Unit, micro: Micro, target: Target) -> Planned:
@@ -163,16 +166,15 @@ def _one_hots(unit: Unit, micro: Micro, target: Target) -> Planned:
     head = fuse_axes(indices.dims, [indices.strides])
     dims, strides = (*head.dims, micro.params.depth), (*head.strides[0], 0)
     is_wide = needs_wide_index(Axes(dims, (strides,)))
-    name = f"{size_name(out.dtype)}_{index_name(is_wide)}"
     arguments = (
         write(),
         read(source),
         i64(numel(dims)),
         packed(_aligned(pack_walk(dims, (strides,), is_wide), is_wide)),
-        i64(bits_of(1, out.dtype)),
+        element_of(1, out.dtype),
         i32(indices.dtype is long),
     )
-    return _planned(_SPECS["one_hot", name], numel(dims), is_wide, target, arguments)
+    return _planned("one_hot", out, is_wide, target, arguments)
 
 
 _MAKERS: Final[dict[str, Maker]] = {

@@ -1,4 +1,4 @@
-"""Launches of naive_reduce.cu: a thread an output or a row, in f64 and i64."""
+"""Launches of naive_reduce.cu: a thread an output or a row, in f64, i64 and complex128."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softcuda.backends.launches import (
 )
 from softcuda.backends.launches import write as write_output
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import REAL_DTYPES, DType
+from softcuda.dtype import REAL_DTYPES, DType, complex64, complex128
 from softcuda.dtype import f64 as f64_dtype
 from softcuda.dtype import i64 as i64_dtype
 from softcuda.graph.lines import operand_dtypes
@@ -32,6 +32,7 @@ __all__ = ["NAIVE_REDUCE", "prepare_composite", "prepare_reduction", "prepare_sc
 _BACKEND_ID: Final = "cuda_naive"
 _ALL: Final = tuple(REAL_DTYPES)
 _FLOATS: Final = tuple(name for name, d in REAL_DTYPES.items() if d.is_float)
+_COMPLEX: Final = (complex64.name, complex128.name)
 _WHOLE: Final = tuple(name for name, d in REAL_DTYPES.items() if not d.is_float)
 
 
@@ -44,10 +45,13 @@ def _spec(family: str, argument: str, dtypes: tuple[str, ...]) -> KernelSpec:
 _REDUCE: Final = {
     argument: _spec("naive_reduce", argument, dtypes)
     for argument, dtypes in (
-        *((f"{state}<f64>", _FLOATS) for state in ("Product", "Extreme", "Argument")),
+        *((f"{state}<f64>", _FLOATS) for state in ("Product", "Argument")),
+        ("Extreme<f64>", (*_FLOATS, *_COMPLEX)),
         *((f"{state}<i64>", _WHOLE) for state in ("Sum", "Product", "Extreme", "Argument")),
-        *((f"{state}<f64>", _ALL) for state in ("Sum", "Moments", "LogSumExp", "Norm", "Powers")),
-        ("Extreme<bool>", _ALL),
+        *((f"{state}<f64>", _ALL) for state in ("Sum", "Moments", "LogSumExp")),
+        *((f"{state}<f64>", (*_ALL, *_COMPLEX)) for state in ("Norm", "Powers")),
+        ("Extreme<bool>", (*_ALL, *_COMPLEX)),
+        ("Product<complex128>", _COMPLEX),
     )
 }
 _SCAN: Final = {
@@ -72,7 +76,7 @@ def prepare_reduction(unit: Unit, target: Target) -> tuple[Step, ...]:
     axes = micro.params.axes
     kept = _part(source.dims, source.strides, [a not in axes for a in range(len(source.dims))])
     gone = _part(source.dims, source.strides, [a in axes for a in range(len(source.dims))])
-    measure = measure_of(micro.op.name, _wide(source.dtype), micro.params, gone[0])
+    measure = measure_of(micro.op.name, _wide(micro.op.name, source.dtype), micro.params, gone[0])
     arguments = (
         write_output(),
         i64(kept[0]),
@@ -165,8 +169,11 @@ def _code(dtype: DType) -> Argument:
     return i32(DTYPE_CODES[dtype])
 
 
-def _wide(dtype: DType) -> DType:
-    return f64_dtype if dtype.is_float else i64_dtype
+def _wide(name: str, dtype: DType) -> DType:
+    """Return what elements are computed as; of complex numbers but in products their sizes are."""
+    if dtype.is_complex and name == "prod":
+        return complex128
+    return f64_dtype if dtype.is_inexact else i64_dtype
 
 
 def _part(dims: Dims, strides: Dims, chosen: list[bool]) -> tuple[int, bytes]:

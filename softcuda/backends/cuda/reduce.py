@@ -157,6 +157,8 @@ def _main_launch(
         plan.split,
         plan.each,
         plan.by_chunk,
+        plan.turn,
+        plan.longs,
     )
     blocks = min(-(-outputs // plan.outputs), _MAX_BLOCKS)
     layers = -(-outputs // blocks) if plan.family == "reduce_columns" else 1

@@ -27,12 +27,19 @@ from softcuda.backends.cuda.spaces import (
 from softcuda.backends.cuda.states import Measure
 from softcuda.target import Target
 
-__all__ = ["Plan", "Varying", "planned"]
+__all__ = ["Plan", "Varying", "dealt", "planned"]
 
 _MAX_PARTS: Final = 8192
+_MOST_PARTS: Final = 1 << 15  # below the blocks along y that a launch may have
+_SHARES: Final = 16  # blocks for each that the device holds, where batches are dealt
+_LONG: Final = 64  # vectors of a row from which its ends, read one by one, cost little
 _MAX_BLOCKS: Final = 2**30
 _SHORT: Final = 32  # vectors of the longest row that reduce_short_rows takes
 _WARP: Final = 32
+_VECTOR_BYTES: Final = 16
+_STATES_SHARE: Final = 64  # bytes that are read for each of states of parts
+
+_ALONE: Final = 2  # batches of columns that take a block less time than joining parts takes
 
 # Blocks of columns for each multiprocessor from which the reduced axes are not shared.
 _ENOUGH: Final = 1.9
@@ -60,10 +67,12 @@ class Plan:
         team: threads an output; of reduce_columns, threads across.
         parts: blocks that share the reduced axes.
         split: which of these they share.
-        each: iterations of it that a block takes at most.
+        each: iterations of it that a block takes at most; where batches are dealt, batches.
         is_even: strides and extents are multiples of a vector.
         is_beside_even: strides along `beside` are.
         by_chunk: of reduce_even_rows: a thread's vectors follow the row, not `beside`.
+        turn: blocks that take batches by turns, a power of two.
+        longs: blocks that take `each` batches; those after them take one.
     """
 
     family: str
@@ -75,6 +84,8 @@ class Plan:
     is_even: bool
     is_beside_even: bool
     by_chunk: bool = False
+    turn: int = 1
+    longs: int = 1
 
     @property
     def outputs(self) -> int:
@@ -91,12 +102,11 @@ def planned(
     """Return how a reduction is computed."""
     lanes = target.multiprocessors or MULTIPROCESSORS
     if not loops.is_rows:
-        return _columns(
-            loops, family_tile("reduce_columns", measure, tile, shape.is_bare), shape, lanes
-        )
+        tile = family_tile("reduce_columns", measure, tile, shape.is_bare)
+        return _columns(loops, measure, tile, shape, lanes)
     even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
-    if even and loops.inner.extent:
-        plan = _even_rows(loops, measure, tile, shape, lanes)
+    if _is_dense(loops, shape) and loops.inner.extent:
+        plan = _even_rows(loops, measure, tile, shape, even, lanes)
         if plan is not None and loops.results <= plan.outputs * _MAX_BLOCKS:
             return plan
     tile = family_tile("reduce_rows", measure, tile, shape.is_bare)
@@ -116,20 +126,20 @@ def planned(
 
 
 def _even_rows(
-    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, lanes: int
+    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, even: bool, lanes: int
 ) -> Plan | None:
-    """Return how rows that are vectors from end to end are reduced; None: by reduce_rows."""
+    """Return how dense rows are reduced; None: by reduce_rows."""
     vectors, beside = loops.inner.extent // tile.width, loops.beside.extent
     light, outputs = is_light(measure), loops.results
     is_one, batches = loops.outer_reduced == 1, _batches(measure, tile.width)
-    if is_one and light and vectors <= _SHORT and len(loops.kept) <= 1:
+    if even and is_one and light and vectors <= _SHORT and len(loops.kept) <= 1:
         short = family_tile("reduce_short_rows", measure, tile, shape.is_bare)
         plan = Plan("reduce_short_rows", short, power_above(vectors), 1, 0, 0, True, True)
         if outputs >= plan.outputs * lanes:
             return plan
     by_chunk = beside == 1 or vectors > REDUCE_THREADS
     if by_chunk:
-        if vectors < 2 or (measure.is_placed and not is_one):
+        if vectors < (2 if even else _LONG) or (measure.is_placed and not is_one):
             return None
         team = power_above(-(-vectors // (tile.loads * batches)))
         most = power_above(-(-vectors // tile.loads))
@@ -138,18 +148,43 @@ def _even_rows(
         team = min(max(team, min(8, power_above(vectors))), REDUCE_THREADS)
     else:
         team = power_above(vectors)
-        if vectors % _WARP or measure.is_placed:
+        if not even or vectors % _WARP or measure.is_placed:
             return None
-    plan = Plan("reduce_even_rows", tile, team, 1, 0, 0, True, True, by_chunk)
-    count = -(-vectors // team) if by_chunk else beside
+    family = "reduce_even_rows" if even else "reduce_odd_rows"
+    tile = family_tile(family, measure, tile, shape.is_bare)
+    plan = Plan(family, tile, team, 1, SPLIT_BESIDE, 0, even, even, by_chunk)
+    count = -(-loops.inner.extent // (tile.width * team)) if by_chunk else beside
     blocks = -(-outputs // plan.outputs)
-    each = count
     # Blocks that are long do not fill the device often; a rest of short ones costs little.
     waves = 4 if batches == 1 else 1
-    if blocks < waves * lanes * tile.blocks and count > 2 * tile.loads:
-        wanted = -(-16 * lanes * tile.blocks // blocks)
-        each = max(count // wanted // tile.loads, 1) * tile.loads
-    return replace(plan, parts=-(-count // each), each=each)
+    if blocks >= waves * lanes * tile.blocks or count <= 2 * tile.loads:
+        return plan
+    return dealt(plan, -(-count // tile.loads), blocks, lanes)
+
+
+def dealt(plan: Plan, batches: int, blocks: int, lanes: int, rounds: int = 0) -> Plan:
+    """Return the plan with batches dealt to parts: see Space of reduce_space.cuh.
+
+    Args:
+        plan: says how many blocks a multiprocessor holds.
+        batches: what is dealt.
+        blocks: blocks of one part.
+        lanes: multiprocessors.
+        rounds: batches of a long part; 0 for what gives every multiprocessor enough blocks.
+    """
+    held = lanes * plan.tile.blocks
+    rounds = rounds or batches * blocks // (_SHARES * held)
+    rounds = max(rounds, -(-batches // _MOST_PARTS), 1)
+    if rounds == 1 and batches <= _MAX_PARTS:
+        return replace(plan, parts=batches, split=SPLIT_BESIDE, each=1, longs=0)
+    turn = power_above(max(held // blocks, 1) + 1) // 2
+    stretch = turn * rounds
+    longs, rest = batches // stretch * turn, batches % stretch
+    if longs == 0 or longs + rest > _MAX_PARTS:
+        longs, rest = -(-batches // stretch) * turn, 0
+    return replace(
+        plan, parts=longs + rest, split=SPLIT_BESIDE, each=rounds, turn=turn, longs=longs
+    )
 
 
 def _batches(measure: Measure, width: int) -> int:
@@ -163,7 +198,7 @@ def _batches(measure: Measure, width: int) -> int:
     return 1 if width <= 4 else 4
 
 
-def _columns(loops: Loops, tile: ReduceTile, shape: Varying, lanes: int) -> Plan:
+def _columns(loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, lanes: int) -> Plan:
     """Return how columns are reduced: by as many threads across as leave each one batch of rows.
 
     Blocks are then short and many, down to 8 threads across, whose vectors are a line of memory.
@@ -179,11 +214,21 @@ def _columns(loops: Loops, tile: ReduceTile, shape: Varying, lanes: int) -> Plan
     plan = Plan("reduce_columns", tile, team, 1, SPLIT_REST, 0, even, beside_even)
     if is_enough:
         return plan
-    counts = {
-        SPLIT_REST: loops.outer_reduced // loops.beside.extent,
-        SPLIT_BESIDE: -(-loops.beside.extent // (REDUCE_THREADS // team)),
-    }
-    return _once(plan, counts, -(-vectors // team) * loops.outer_kept, lanes)
+    blocks, down = -(-vectors // team) * loops.outer_kept, REDUCE_THREADS // team
+    rest = loops.outer_reduced // loops.beside.extent
+    groups = -(-loops.beside.extent // down)
+    if rest > groups:
+        return _once(plan, {SPLIT_REST: rest, SPLIT_BESIDE: groups}, blocks, lanes)
+    held = lanes * tile.blocks
+    batches = -(-groups // tile.loads)
+    if batches <= _ALONE:
+        return plan
+    parted = dealt(plan, batches, blocks, lanes, max(batches * blocks // held, 1))
+    states = 2 * parted.parts * measure.nbytes  # of a result: written and read
+    if states * _STATES_SHARE <= loops.outer_reduced * _VECTOR_BYTES // tile.width:
+        return parted
+    turn = power_above(max(held // blocks, 1) + 1) // 2
+    return dealt(plan, batches, blocks, lanes, -(-batches // turn))
 
 
 def _once(plan: Plan, counts: dict[int, int], blocks: int, lanes: int) -> Plan:
@@ -203,6 +248,12 @@ def _once(plan: Plan, counts: dict[int, int], blocks: int, lanes: int) -> Plan:
     most = max(min(total // (2 * plan.tile.loads), counts[split], _MAX_PARTS), 1)
     parts = max(min(held // blocks, most), 1)
     return replace(plan, parts=parts, split=split, each=-(-counts[split] // parts))
+
+
+def _is_dense(loops: Loops, shape: Varying) -> bool:
+    """Return whether all that varies along the innermost axis is dense along it."""
+    steps = {loops.inner.strides[k] for k in shape.numbers}
+    return 1 in steps and steps <= {0, 1}
 
 
 def _evenness(loops: Loops, width: int, shape: Varying, extent: int) -> tuple[bool, bool]:

@@ -42,6 +42,7 @@ _OPS: Final = {"powers": "norm", "largest": "norm"}
 
 _FAMILIES: Final = (
     "reduce_even_rows",
+    "reduce_odd_rows",
     "reduce_rows",
     "reduce_short_rows",
     "reduce_columns",
@@ -72,7 +73,7 @@ def _specs(name: str, dtype: DType, *families: str, rank: int = 8) -> Iterator[K
 def _table() -> Iterator[KernelSpec]:
     for dtype in REAL_DTYPES.values():
         yield from _specs("sum", dtype, "reduce_even_rows")
-    for name in ("max", "argmax", "var", "logsumexp", "norm"):
+    for name in ("argmax", "var", "logsumexp"):
         yield from _specs(name, f32, "reduce_even_rows")
     for name in ("argmax", "var", "logsumexp", "norm"):
         yield from _specs(name, f32, "reduce_parts")
@@ -82,10 +83,8 @@ def _table() -> Iterator[KernelSpec]:
     for dtype in (bool_, f16, bf16, f32, f64):
         yield from _specs("sum", dtype, "reduce_columns")
     for dtype in (f16, bf16, f32, f64):
-        yield from _specs("sum", dtype, "reduce_rows", "reduce_short_rows")
-    for name in ("argmax", "var"):
-        yield from _specs(name, f32, "reduce_rows")
-    yield from _specs("max", f32, "reduce_short_rows")
+        yield from _specs("sum", dtype, "reduce_odd_rows", "reduce_rows", "reduce_short_rows")
+    yield from _specs("argmax", f32, "reduce_rows")
 
 
 REDUCE_KERNELS: Final[tuple[KernelSpec, ...]] = tuple(_table())

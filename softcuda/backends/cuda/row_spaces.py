@@ -61,10 +61,11 @@ def pack_rows(outer: Axes, inner: Axes, team_log: int, is_even: bool) -> bytes:
     counts = (outer.numel, inner.numel, outer.rank, inner.rank, team_log, is_even)
     axes = (*reversed(outer.dims), *reversed(inner.dims))
     spare = _MAX_RANK - len(axes)
-    parts = [struct.pack("<2q4i", *counts)]
+    steps = [strides[-1] if strides else 0 for strides in outer.strides]
+    parts = [struct.pack(f"<2q4i{len(steps)}q", *counts, *steps)]
     parts += [pack_divisor64(extent) for extent in axes]
     parts.append(pack_divisor64(1) * spare)
     for first, second in zip(outer.strides, inner.strides, strict=True):
-        steps = (*reversed(first), *reversed(second), *([0] * spare))
-        parts.append(struct.pack(f"<{_MAX_RANK}q", *steps))
+        every = (*reversed(first), *reversed(second), *([0] * spare))
+        parts.append(struct.pack(f"<{_MAX_RANK}q", *every))
     return b"".join(parts)

@@ -43,7 +43,7 @@ __all__ = [
 
 _MAX_BLOCKS: Final = 2**31 - 1
 _VECTOR_BYTES: Final = 16
-_LONGEST: Final = 32  # columns that threads of a block lie across
+_WIDEST: Final = 32  # columns that threads of a block lie across
 _FLOATS: Final = tuple(d for d in REAL_DTYPES.values() if d.is_float)
 
 
@@ -54,27 +54,37 @@ class HeldTile(NamedTuple):
         vectors: of 16 bytes, of a thread.
         threads: of a block.
         blocks: that a multiprocessor holds; they bound the registers of a thread.
+        is_ahead: these blocks go over all rows, and a team's next row is on its way meanwhile;
+            else a team has one row.
+        team: threads of a row at most.
     """
 
     vectors: int
     threads: int
     blocks: int
+    is_ahead: bool
+    team: int
 
 
 # By dtype, for the shortest rows first: 16 elements of a thread in registers, then 32 (f64: half as
 # many). f16 takes more registers than bf16: its vectors are converted in pairs.
+_SHORT_16: Final = HeldTile(2, 256, 4, True, 32)
+_SHORT_32: Final = HeldTile(4, 256, 4, True, 32)
+_LONG_32: Final = HeldTile(8, 256, 3, False, 256)
+_LONGEST: Final = HeldTile(4, 1024, 1, False, 1024)
+_LONGEST_F16: Final = HeldTile(2, 1024, 1, False, 1024)
 _TILES: Final = {
     "softmax": {
-        "f16": (HeldTile(2, 256, 5), HeldTile(4, 256, 3), HeldTile(2, 1024, 1)),
-        "bf16": (HeldTile(2, 256, 6), HeldTile(4, 256, 4), HeldTile(4, 1024, 1)),
-        "f32": (HeldTile(4, 256, 5), HeldTile(8, 256, 3), HeldTile(4, 1024, 1)),
-        "f64": (HeldTile(4, 256, 3), HeldTile(4, 512, 1), HeldTile(4, 1024, 1)),
+        "f16": (_SHORT_16, HeldTile(4, 256, 3, False, 256), _LONGEST_F16),
+        "bf16": (_SHORT_16, HeldTile(4, 256, 4, False, 256), _LONGEST),
+        "f32": (_SHORT_32, _LONG_32, _LONGEST),
+        "f64": (HeldTile(4, 256, 3, False, 256), HeldTile(4, 512, 1, False, 512), _LONGEST),
     },
     "layer_norm": {
-        "f16": (HeldTile(2, 256, 6), HeldTile(4, 256, 2), HeldTile(2, 1024, 1)),
-        "bf16": (HeldTile(2, 256, 6), HeldTile(4, 256, 4), HeldTile(4, 1024, 1)),
-        "f32": (HeldTile(4, 256, 5), HeldTile(8, 256, 3), HeldTile(4, 1024, 1)),
-        "f64": (HeldTile(4, 256, 4), HeldTile(8, 256, 2), HeldTile(4, 1024, 1)),
+        "f16": (_SHORT_16, HeldTile(4, 256, 3, True, 256), _LONGEST_F16),
+        "bf16": (_SHORT_16, HeldTile(4, 256, 3, True, 256), _LONGEST),
+        "f32": (_SHORT_32, _LONG_32, _LONGEST),
+        "f64": (HeldTile(4, 256, 4, False, 256), HeldTile(8, 256, 2, False, 256), _LONGEST),
     },
 }
 
@@ -104,12 +114,12 @@ def held_spec(family: str, dtype: DType, tile: HeldTile) -> KernelSpec:
         dtype: of elements and results.
         tile: how it holds them.
     """
-    name, numbers = dtype.name, [str(n) for n in tile]
+    name, numbers = dtype.name, [str(n) for n in (tile.vectors, tile.threads, tile.blocks)]
     return KernelSpec(
         f"{family}_held",
-        f"{name}_{'x'.join(numbers)}",
+        f"{name}_{'x'.join(numbers)}{'_ahead' if tile.is_ahead else ''}",
         f"{family}.cu",
-        f"{family}_held<{name}, {', '.join(numbers)}>",
+        f"{family}_held<{name}, {', '.join(numbers)}, {str(tile.is_ahead).lower()}>",
         (name, name),
         tile.threads,
     )
@@ -149,7 +159,7 @@ def row_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
 
     def planned() -> tuple[Launches, int]:
         rows = rows_of(unit)
-        return (row_launch(rows, plan_row(rows, target)),), 0
+        return (row_launch(rows, plan_row(rows, target), target),), 0
 
     return one_step(backend_id, unit, planned)
 
@@ -195,14 +205,14 @@ def rows_of(unit: Unit) -> Rows:
 def plan_row(rows: Rows, target: Target) -> RowPlan:
     """Return how rows are computed."""
     if rows.is_columns:
-        return RowPlan(None, min(_LONGEST, power_above(rows.outer.dims[-1])))
+        return RowPlan(None, min(_WIDEST, power_above(rows.outer.dims[-1])))
     count, length = rows.outer.numel, rows.inner.numel
     lanes = target.multiprocessors or MULTIPROCESSORS
     width = _VECTOR_BYTES // rows.dtype.itemsize
     vectors = -(-length // width)
     for tile in held_tiles(rows.family, rows.dtype) if rows.is_own else ():
         team = power_above(-(-vectors // tile.vectors))
-        if team <= tile.threads:
+        if team <= tile.team:
             return RowPlan(tile, team)
     team = min(8, power_above(length))
     while team < min(REDUCE_THREADS, power_above(-(-length // 4))) and (
@@ -212,8 +222,9 @@ def plan_row(rows: Rows, target: Target) -> RowPlan:
     return RowPlan(None, team)
 
 
-def row_launch(rows: Rows, plan: RowPlan) -> KernelLaunch:
+def row_launch(rows: Rows, plan: RowPlan, target: Target) -> KernelLaunch:
     """Return the launch that computes rows by a plan."""
+    multiprocessors = target.multiprocessors or MULTIPROCESSORS
     even = plan.tile is not None and rows.is_even
     space = packed(pack_rows(rows.outer, rows.inner, plan.team.bit_length() - 1, even))
     out, pointers, codes = write_output(), rows.pointers, rows.codes
@@ -226,6 +237,8 @@ def row_launch(rows: Rows, plan: RowPlan) -> KernelLaunch:
         spec = _spec("softmax_columns" if rows.is_columns else "softmax_rows", rows.dtype)
     each = plan.team if rows.is_columns else plan.threads // plan.team
     blocks = min(-(-rows.outer.numel // each), _MAX_BLOCKS)
+    if plan.tile is not None and plan.tile.is_ahead:
+        blocks = min(blocks, multiprocessors * plan.tile.blocks)
     return launch_in_row(spec, blocks, (out, *pointers, *codes, *rows.options, space))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes, needs_wide_index
-from softcuda.backends.cuda.elementwise import chain_launches
+from softcuda.backends.cuda.complex_parts import doubled, parted
 from softcuda.backends.cuda.indexed import indexed
 from softcuda.backends.cuda.planned import Launches, aligned, launch_in_row
 from softcuda.backends.cuda.sort import INDEX_BYTES, plan_sort
@@ -23,6 +23,7 @@ from softcuda.backends.cuda.walks import (
     index_name,
     pack_walk,
 )
+from softcuda.backends.cuda.written import dense_operand, write_operand
 from softcuda.backends.launches import (
     Argument,
     KernelLaunch,
@@ -34,10 +35,8 @@ from softcuda.backends.launches import (
     write,
 )
 from softcuda.backends.steps import Micro, Operand, Unit
-from softcuda.dtype import REAL_DTYPES, DType, compute_dtype
+from softcuda.dtype import REAL_DTYPES, DType, compute_dtype, real_dtype
 from softcuda.dtype import i64 as long
-from softcuda.graph.op import OPS
-from softcuda.graph.params import Cast
 from softcuda.graph.shapes import contiguous_strides, numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
@@ -131,43 +130,31 @@ def plan_scatter(unit: Unit, micro: Micro, target: Target) -> tuple[Launches, in
     """
     out = unit.result
     x, indices, source = micro.sources
-    launches = _written(unit, x, write())
+    launches = write_operand(unit, x, write())
     if not numel(unit.operands[indices].dims):
         return launches, 0
     values, pointer, used = unit.operands[source], read(source), 0
-    problem = _problem(micro, unit.operands[indices], values, out)
+    problem = _adding(micro, unit.operands[indices], values, out)
     if values.dtype is not out.dtype or problem.rows.rank > 1:
         pointer, used = scratch(), aligned(numel(values.dims) * out.dtype.itemsize)
-        launches += _written(unit, source, pointer)
-        problem = _problem(micro, unit.operands[indices], _dense(values, out.dtype), out)
+        launches += write_operand(unit, source, pointer)
+        dense = dense_operand(values, out.dtype)
+        problem = _adding(micro, unit.operands[indices], dense, out)
     launches += (_keys(unit, micro, problem, used, target),)
     sorting = plan_sort(problem.count, problem.limit, problem.index, used, target)
     pointers = (pointer, scratch(sorting.place))
-    sums, end = _sums(problem, out.dtype, pointers, sorting.end, target)
+    dtype = real_dtype(out.dtype)
+    sums, end = _sums(problem, dtype, pointers, sorting.end, target)
     return (*launches, *sorting.launches, *sums), end
 
 
-def _dense(operand: Operand, dtype: DType) -> Operand:
-    return operand._replace(offset=0, strides=contiguous_strides(operand.dims), dtype=dtype)
-
-
-def _written(unit: Unit, number: int, out: Argument) -> Launches:
-    """Return what writes an operand densely to `out`, converted to the dtype of the result."""
-    operand, dtype = unit.operands[number], unit.result.dtype
-    name, params = ("copy", ()) if operand.dtype is dtype else ("cast", Cast(dtype))
-    micro = Micro(OPS[name], (0,), operand.dims, dtype, params)
-    alone = Unit((micro,), (operand,), _dense(operand, dtype), unit.lines)
-    there = {read(0): read(number), write(): out}
-    return tuple(
-        KernelLaunch(
-            launch.spec,
-            launch.grid,
-            tuple(there.get(argument, argument) for argument in launch.arguments),
-            launch.block,
-            launch.shared_bytes,
-        )
-        for launch in chain_launches(alone)[0]
-    )
+def _adding(micro: Micro, indices: Operand, values: Operand, out: Operand) -> _Problem:
+    """Return the problem; that of complex numbers is over parts, which are added for themselves."""
+    if out.dtype.is_complex and values.dtype.is_complex:
+        if micro.op.name == "scatter_add":  # an index for each of both parts
+            indices = doubled(indices, 0)
+        values, out = parted(values), parted(out)
+    return _problem(micro, indices, values, out)
 
 
 def _problem(micro: Micro, indices: Operand, values: Operand, out: Operand) -> _Problem:

@@ -86,6 +86,8 @@ class Shared(NamedTuple):
     split: int
     each: int = 0
     by_chunk: bool = False
+    turn: int = 1
+    longs: int = 1
 
 
 def loops_of(dims: Dims, reduced: Sequence[int], results: int, strides: Sequence[Dims]) -> Loops:
@@ -153,8 +155,9 @@ def pack_space(options: bytes, loops: Loops, shared: Shared, rank: int) -> bytes
     flags = (
         *(len(loops.kept), shared.team_log, shared.is_even, shared.is_beside_even),
         *(shared.split, shared.by_chunk, len(loops.rest)),
+        *(shared.turn.bit_length() - 1, shared.longs),
     )
-    parts = [options, struct.pack("<6q7i4x", *counts, *flags)]
+    parts = [options, struct.pack("<6q9i4x", *counts, *flags)]
     parts += [pack_divisor64(axis.extent) for axis in axes]
     parts.append(pack_divisor64(1) * spare)
     for number in range(len(loops.inner.strides)):

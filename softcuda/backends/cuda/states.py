@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from softcuda.dtype import DType, compute_dtype, f64
+from softcuda.dtype import DType, complex128, compute_dtype, f64, i64
 from softcuda.graph.params import value_of
 
 __all__ = ["Measure", "measure_of", "pack_options"]
@@ -74,7 +74,8 @@ def measure_of(name: str, dtype: DType, params: Any, count: int) -> Measure:
     if name in ("any", "all"):
         return Measure("Extreme<bool>", 1, 1, flip=int(name == "all"))
     if name == "prod":
-        return Measure("Product<f64>" if dtype.is_float else "Product<i64>", 8, 8)
+        wide = complex128 if dtype.is_complex else f64 if dtype.is_float else i64
+        return Measure(f"Product<{wide}>", wide.itemsize, wide.itemsize)
     if name == "sum" and not dtype.is_float:
         return Measure("Sum<bool>", 8, 4) if dtype.is_bool else Measure("Sum<i64>", 8, 8)
     typed = compute_dtype(dtype) if dtype.is_float else f64

@@ -39,6 +39,7 @@ _ITEM_US: Final = 0.6
 _PLACES_BYTES: Final = 12  # where an item lies on both sides and in the tile
 # By blocks of a multiprocessor: what a thread holds of operands without spilling, 7 architectures.
 _HELD_BYTES: Final = {3: 340, 2: 540}
+_COMPLEX: Final = 4  # times its bytes: parts are computed beside each other
 
 
 class TurnedVariant(NamedTuple):
@@ -238,7 +239,7 @@ def _kind(
     """Return a kernel of so many elements a thread; None where it does not hold them."""
     if not fits_code(problem.chain, rows * columns * items):
         return None
-    sizes = [dtype.itemsize for dtype in problem.dtypes]
+    sizes = [dtype.itemsize * (_COMPLEX if dtype.is_complex else 1) for dtype in problem.dtypes]
     vectors = sum(max(columns * sizes[k], 4) for k in problem.roles.turned)
     values = rows * columns * sum(max(size, 4) for size in sizes)
     held = rows * items * vectors + values + 4 * len(sizes) + _PLACES_BYTES * items

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from softcuda.backends.host.movement import scalar_of
-from softcuda.dtype import REAL_DTYPES, DType
+from softcuda.backends.launches import Argument, i64, packed
+from softcuda.dtype import DTYPES, DType
 from softcuda.graph.params import Dims
 from softcuda.kernelspec import KernelSpec, fast_divisor
 from softcuda.target import Target
@@ -17,12 +19,14 @@ from softcuda.target import Target
 __all__ = [
     "DTYPE_CODES",
     "INDICES",
+    "LARGE",
     "SIZED",
     "WALK_THREADS",
-    "bits_of",
     "blocks_for",
     "each_block",
+    "element_of",
     "index_name",
+    "large_rows",
     "pack_divisor",
     "pack_extents",
     "pack_numbers",
@@ -30,24 +34,28 @@ __all__ = [
     "size_name",
     "sized_dtypes",
     "sized_rows",
+    "sized_spec",
 ]
 
 WALK_THREADS: Final = 256
-SIZED: Final = ("u8", "u16", "u32", "u64")  # element types of kernels that only move bits
+LARGE: Final = "u128"
+SIZED: Final = ("u8", "u16", "u32", "u64", LARGE)  # element types of kernels that only move bits
 INDICES: Final = ("i32", "i64")
 MAX_RANK: Final = 64
 
-# As convert_from of converting.cuh numbers them.
-DTYPE_CODES: Final = {dtype: code for code, dtype in enumerate(REAL_DTYPES.values())}
+# As convert_from of converting.cuh numbers them, and naive_reduce.cu the complex ones.
+DTYPE_CODES: Final = {dtype: code for code, dtype in enumerate(DTYPES.values())}
 
 _BLOCKS_EACH: Final = 32  # blocks a multiprocessor of a grid-stride loop
 _MULTIPROCESSORS: Final = 128  # where the target does not say
 _BITS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_CARRIED_BYTES: Final = 8
 _OF_SIZE: Final = {
     "u8": ("bool",),
     "u16": ("f16", "bf16"),
     "u32": ("i32", "f32"),
-    "u64": ("i64", "f64"),
+    "u64": ("i64", "f64", "complex64"),
+    "u128": ("complex128",),
 }
 
 
@@ -66,10 +74,13 @@ def index_name(is_wide: bool) -> str:
     return INDICES[is_wide]
 
 
-def bits_of(value: bool | int | float, dtype: DType) -> int:
-    """Return the bits of a number that is rounded once to a dtype, as an i64 carries them."""
-    bits = int(scalar_of(value, dtype.numpy).view(_BITS[dtype.itemsize])[()])
-    return bits - (1 << 64) if bits >= 1 << 63 else bits
+def element_of(value: bool | int | float | complex, dtype: DType) -> Argument:
+    """Return a number that is rounded once to a dtype as a `carried_t` of walk.cuh: its bits."""
+    scalar = scalar_of(value, dtype.numpy)
+    if dtype.itemsize > _CARRIED_BYTES:
+        return packed(scalar.tobytes())
+    bits = int(scalar.view(_BITS[dtype.itemsize])[()])
+    return i64(bits - (1 << 64) if bits >= 1 << 63 else bits)
 
 
 def each_block(is_wide: bool) -> int:
@@ -120,17 +131,25 @@ def pack_walk(dims: Dims, strides: Sequence[Dims], is_wide: bool) -> bytes:
     return b"".join(parts)
 
 
+def sized_spec(family: str, file: str, dtype: DType, is_wide: bool) -> KernelSpec:
+    """Return the row of a kernel over the element type of a dtype and an INDEX."""
+    return _sized(family, file, size_name(dtype), index_name(is_wide))
+
+
 def sized_rows(family: str, file: str) -> tuple[KernelSpec, ...]:
-    """Return the rows of a kernel over an element type and an INDEX."""
+    """Return the rows of a kernel over an element type of at most 8 bytes and an INDEX."""
     return tuple(
-        KernelSpec(
-            family,
-            f"{size}_{index}",
-            file,
-            f"{family}<{size}, {index}>",
-            sized_dtypes(size),
-            WALK_THREADS,
-        )
-        for size in SIZED
-        for index in INDICES
+        _sized(family, file, size, index) for size in SIZED if size != LARGE for index in INDICES
     )
+
+
+def large_rows(family: str, file: str) -> tuple[KernelSpec, ...]:
+    """Return the rows over elements of 16 bytes, which are compiled when a graph meets them."""
+    return tuple(_sized(family, file, LARGE, index) for index in INDICES)
+
+
+@lru_cache(maxsize=256)
+def _sized(family: str, file: str, size: str, index: str) -> KernelSpec:
+    expression = f"{family}<{size}, {index}>"
+    variant, dtypes = f"{size}_{index}", sized_dtypes(size)
+    return KernelSpec(family, variant, file, expression, dtypes, WALK_THREADS)

@@ -17,11 +17,12 @@ Array = np.ndarray[Any, Any]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-def scalar_of(value: bool | int | float, dtype: np.dtype[Any]) -> Array:
+def scalar_of(value: bool | int | float | complex, dtype: np.dtype[Any]) -> Array:
     """Return a number as a rank 0 array of `dtype`, rounded once."""
     scalar = np.empty((), dtype)
-    fits = not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
-    convert(np.array(value if fits else float(value)), scalar)
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        value = float(value)
+    convert(np.array(value), scalar)
     return scalar
 
 
