@@ -21,7 +21,7 @@ from softcuda.errors import CompileError
 from softcuda.nvrtc.failure import compile_failure
 from softcuda.nvrtc.headers import SystemHeaders, system_headers
 from softcuda.nvrtc.library import NVRTC, Nvrtc
-from softcuda.nvrtc.resources import entry_names, read_resources
+from softcuda.nvrtc.resources import code_names, entry_names, read_resources
 from softcuda.nvrtc.source import Source, read_source
 from softcuda.nvrtc.unit import CompileUnit, Cubin, Image, as_arch
 
@@ -151,7 +151,7 @@ def _compile(job: Job, nvrtc: Nvrtc, program: c_void_p, failed: Path | None) -> 
     name = (lowered.value or b"").decode()
     if job.kind is Image.CUBIN:
         image = _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-        entries = entry_names(log_text)
+        entries = entry_names(log_text) or code_names(image)
     else:
         image = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
         entries = tuple(_PTX_ENTRY.findall(image.decode(errors="replace")))

@@ -22,7 +22,7 @@ from softcuda.kernelspec import KernelSpec
 from softcuda.knobs import thread_count
 from softcuda.nvrtc.compiler import compile_unit
 from softcuda.nvrtc.parallel import run_all
-from softcuda.nvrtc.resources import entry_names
+from softcuda.nvrtc.resources import code_names, entry_names
 from softcuda.nvrtc.unit import Cubin, Image
 from softcuda.profile.resolve import default_profile, read
 from softcuda.target import Target
@@ -78,8 +78,8 @@ def faults(built: Built, arch: str) -> list[str]:
     found, said = made.resources, []
     if (made.kind, made.arch) != (Image.CUBIN, arch) or found is None:
         return [f"it is {made.kind.value} of {made.arch}"]
-    if entry_names(made.log) != (made.name,):
-        said.append(f"its entry points are {entry_names(made.log)}")
+    if not entry_names(made.log) == code_names(made.image) == (made.name,):
+        said.append(f"its entry points are {entry_names(made.log)}, {code_names(made.image)}")
     if found.spill_store_bytes > spec.spill_bytes:
         said.append(
             f"it spills {found.spill_store_bytes} bytes a thread; its row allows {spec.spill_bytes}"

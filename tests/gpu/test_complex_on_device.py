@@ -13,8 +13,6 @@ from tolerance import assert_close
 
 import softcuda as sc
 from softcuda.dtype import real_dtype
-from softcuda.executor.on_demand import session
-from softcuda.pool.device import DeviceArray
 
 Array = np.ndarray[Any, Any]
 
@@ -39,18 +37,6 @@ UNARY = (
 SPECIAL = [0, -0.0, 1, -1, 1j, -1j, 1e-30, -1e-30j, 30 + 30j, complex(-0.0, -0.0)]
 
 
-def placed(array: Array, shift_bytes: int = 0) -> sc.Tensor:
-    """Return a tensor on the device with an array's strides, behind some bytes of its memory."""
-    if not shift_bytes:
-        return sc.Tensor.leaf(device_array(array))
-    raw = np.zeros(shift_bytes + array.nbytes, np.uint8)
-    raw[shift_bytes:] = array.reshape(-1).view(np.uint8)
-    memory, on = device_array(raw), session()
-    at = memory.ptr + shift_bytes
-    shifted = DeviceArray(at, array.shape, array.strides, array.dtype, on.ordinal, memory, on.fetch)
-    return sc.Tensor.leaf(shifted)
-
-
 def check(
     made: dict[str, tuple[Any, Array]], op: str, *, scale: Any = 8.0, profile: Any = NAIVE
 ) -> None:
@@ -70,7 +56,7 @@ def check(
 @pytest.mark.parametrize("dtype", BOTH, ids=str)
 def test_every_op_that_takes_complex_numbers(dtype: sc.DType, layout: str, profile: str) -> None:
     x = LAYOUTS[layout](dtype)
-    leaf, wide = placed(x), x.astype(np.complex128)
+    leaf, wide = sc.Tensor.leaf(device_array(x)), x.astype(np.complex128)
     for tolerance in {case.tolerance for case in CASES.values()}:
         with np.errstate(all="ignore"):
             made = {
@@ -89,7 +75,7 @@ def test_functions_of_one_operand(dtype: sc.DType, profile: str) -> None:
         with np.errstate(all="ignore"):
             wide = x.astype(np.complex128)
             right = {name: np.asarray(getattr(np, name)(wide)) for name in UNARY}
-        leaf = placed(x)
+        leaf = sc.Tensor.leaf(device_array(x))
         made = {name: (getattr(sc, name)(leaf), right[name]) for name in UNARY}
         check(made, "hypot", scale=1.0, profile=PROFILES[profile])
 
@@ -134,29 +120,6 @@ def test_chains_of_many_tiles(dtype: sc.DType) -> None:
         "to bools": (sc.logical_and(x, y.permute_dims((1, 0))), (p != 0) & (q.T != 0)),
     }
     check(made, "mul", scale=32.0, profile=FAST)
-
-
-@pytest.mark.sanitize
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("dtype", BOTH, ids=str)
-def test_addresses_that_are_multiples_of_a_part_alone(dtype: sc.DType, profile: str) -> None:
-    a, b = z((67, 33), dtype), z((33,), dtype, 6)
-    part = real_dtype(dtype).itemsize
-    x, row = placed(a, part), placed(b, part)
-    p, q = a.astype(np.complex128), b.astype(np.complex128)
-    made = {
-        "dense": (x * 2j, p * 2j),
-        "broadcast": (x + row, p + q),
-        "turned": (x.permute_dims((1, 0)) + 1j, p.T + 1j),
-        "strided": (x[:, ::2] + x[:, 1::2][:, :1], p[:, ::2] + p[:, 1:2]),
-        "one": (x * row[:1], p * q[0]),
-        "copied": (x.permute_dims((1, 0)).copy(), p.T),
-        "joined": (sc.concat([x, x], 1), np.concatenate([p, p], 1)),
-        "padded": (sc.pad(x, 1), np.pad(p, 1)),
-        "taken": (sc.take(x, np.array([3, -1]), 0), p[[3, -1]]),
-        "summed": (sc.sum(x, 0), p.sum(0)),
-    }
-    check(made, "sum", scale=256.0, profile=PROFILES[profile])
 
 
 @pytest.mark.sanitize

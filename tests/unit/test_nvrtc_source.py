@@ -8,7 +8,7 @@ import pytest
 
 from softcuda.errors import CompileError
 from softcuda.nvrtc.headers import read_system_headers
-from softcuda.nvrtc.resources import entry_names, read_resources
+from softcuda.nvrtc.resources import code_names, entry_names, read_resources
 from softcuda.nvrtc.source import read_source
 from softcuda.nvrtc.unit import CompileUnit, Header, Resources, as_arch
 from softcuda.paths import packaged_folder
@@ -136,3 +136,9 @@ def test_resources_are_read_from_the_log() -> None:
     assert read_resources(LOG, "_Z1lIfEvPT_") == Resources(16, 0, 0, 0, 4096, 0)
     assert read_resources(LOG, "_Z1mIfEvPT_") is None
     assert read_resources("", "_Z1kIfEvPT_") is None
+
+
+def test_what_is_no_machine_code_names_nothing() -> None:
+    """An NVRTC with a cache of its own says nothing in its log: then sections are asked."""
+    for image in (b"", b"\x7fELF", b"\x7fELF" + bytes(60), b"\xff" * 200):
+        assert code_names(image) == ()
