@@ -258,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lab.prepare(specs)
     print(f"{len(searches)} cases, {len(specs)} kernels, {lab.left_s:.0f} s left", flush=True)
     rows = []
-    for search in searches:
+    for search in sorted(searches, key=lambda one: one.case.floor_us):
         search.run(numbers)
         rows.append(row_of(search))
         print(summary(rows[-1]), flush=True)

@@ -69,14 +69,10 @@ class Contracted(NamedTuple):
         return max(self.flops / FLOPS_US, self.nbytes / BYTES_US)
 
 
-# Boxes that the rule does not have: copies in front of a step, more threads for as many sums, more
-# steps on their way.
+# Boxes that the rule does not have: copies in front of a step, more steps on their way.
 ALTERNATIVES: Final = (
     *(replace(tile, fetch_k=-1) for tile in CONTRACT_TILES[f32] if tile.is_usual),
-    ContractTile(128, 72, 8, 4, 12, 4, 16, 2, 0.6, 0.4),
-    ContractTile(72, 128, 8, 12, 4, 4, 2, 2, 0.6, 0.4),
-    ContractTile(256, 24, 8, 4, 12, 3, 16, 4, 0.6, 0.2),
-    ContractTile(256, 24, 8, 4, 12, 4, 16, 4, 0.6, 0.19),
+    ContractTile(256, 24, 8, 4, 12, 4, 16, 3, 0.6, 0.19),
 )
 
 # Equation, extents of its labels by letter: prime extents, a network of tensor-train cores, a
@@ -146,9 +142,9 @@ def boxes_of(problem: ContractProblem, tile: ContractTile, multiprocessors: int)
     every = shapes(problem, tile, multiprocessors)
     best = every[:SHAPES]
     turned = [one for one in every[SHAPES:] if one.rows.way is Way.ROWS_APART][:1]
-    a, b = (way.single if way.is_along_depth else way for way in problem.ways)
-    single = shapes(problem, tile, multiprocessors, (a, b))[:1] if (a, b) != problem.ways else []
-    apart = [spread(problem, one, multiprocessors) for one in (*best[:1], *turned, *single)]
+    ways = problem.vector_ways
+    vectors = shapes(problem, tile, multiprocessors, ways)[:1] if ways != problem.ways else []
+    apart = [spread(problem, one, multiprocessors) for one in (*best[:1], *turned, *vectors)]
     return [*best, *turned, *apart]
 
 

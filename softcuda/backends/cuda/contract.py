@@ -83,7 +83,7 @@ def _sum_spec(dtype: DType) -> KernelSpec:
 
 # The boxes that serve most contractions, read in vectors of rows and along the depth; other boxes,
 # other ways to read, a mix of two dtypes and every chain are compiled when they are met.
-_USUAL: Final = (Way.ROWS_VECTOR, Way.DEPTH_VECTOR)
+_USUAL: Final = (Way.ROWS_VECTOR, Way.DEPTH_SINGLE)
 
 CONTRACT_KERNELS: Final[tuple[KernelSpec, ...]] = (
     *(contract_spec(f32, f32, f32, tile, _USUAL) for tile in CONTRACT_TILES[f32] if tile.is_usual),

@@ -88,7 +88,13 @@ class ContractProblem:
 
     @property
     def ways(self) -> tuple[Way, Way]:
-        """How a and b are read at best."""
+        """How a and b are read at best: single k, whose copies wait for nothing, not vectors."""
+        a, b = (way.single if way.is_along_depth else way for way in self.vector_ways)
+        return a, b
+
+    @property
+    def vector_ways(self) -> tuple[Way, Way]:
+        """How a and b are read in vectors, where they can be."""
         return (
             self._way(self.a.dtype, self.rows, self.batches.source, self.depth.a),
             self._way(self.b.dtype, self.columns, self.batches_b, self.depth.b),

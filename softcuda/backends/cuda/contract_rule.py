@@ -7,12 +7,13 @@
              + rounds * stored / STORE + lone_rounds * (EDGE + FLAT * flat sides)
 
 with rounds = tasks / multiprocessors and lone_rounds = tasks / (multiprocessors * resident), both
-rounded up; `reads` counts accesses, vectors once, and HELD of one for each element that comes
-through registers. `stored` are the bytes of a box of results in whole sectors, SINGLE times as many
-where they are stored element by element. `traffic` is what the operands and the result take of
-memory, in lines, `moved` what boxes bring from the L2 cache and to it, in sectors. The fewest
-microseconds win; the earlier candidate where they are equal. The numbers here and those of the
-boxes are fitted to what an H200 took (benchmarks/sweeps/contract.py).
+rounded up; `reads` counts accesses: vectors once and HELD of one for each element that comes
+through registers, single elements by the sectors they touch. `stored` are the bytes of a box of
+results in whole sectors, SINGLE times as many where they are stored element by element. `traffic`
+is what the operands and the result take of memory, in lines, `moved` what boxes bring from the L2
+cache and to it, in sectors. The fewest microseconds win; the earlier candidate where they are
+equal. The numbers here and those of the boxes are fitted to what an H200 took
+(benchmarks/sweeps/contract.py).
 """
 
 from __future__ import annotations
@@ -39,26 +40,28 @@ from softcuda.errors import BackendError
 
 __all__ = ["apart_ns", "choose", "contract_us", "cuts", "shapes", "spread"]
 
-START: Final = 4.6  # microseconds of a launch, from its start to its last store
+START: Final = 6.0  # microseconds of a launch, from its start to its last store
 SECOND: Final = 1.1  # microseconds of the launch that adds parts
 CLOCK: Final = 1755.0  # cycles a microsecond
-DRAM: Final = 3.83e6  # bytes a microsecond
-L2: Final = 3.89e6  # bytes a microsecond, of 132 multiprocessors
-LOAD: Final = 14.9  # products that a thread could make in the time of a read
+DRAM: Final = 3.9e6  # bytes a microsecond
+L2: Final = 3.9e6  # bytes a microsecond, of 132 multiprocessors
+LOAD: Final = 12.0  # products that a thread could make in the time of a read
 HELD: Final = 0.6  # of a read: what an element costs that comes through registers
-STORE: Final = 23.0  # bytes a cycle of a multiprocessor, in vectors
-SINGLE: Final = 1.9
-EDGE: Final = 2880.0  # cycles of a block between two tasks
-FLAT: Final = 200.0  # cycles of making a table anew, as flat sides do for each task
+HELD_SUMS: Final = 64  # of a thread that such elements pass: with fewer all waits for them
+STORE: Final = 31.0  # bytes a cycle of a multiprocessor, in vectors
+SINGLE: Final = 2.3
+EDGE: Final = 2240.0  # cycles of a block between two tasks
+FLAT: Final = 50.0  # cycles of making a table anew, as flat sides do for each task
 READ_LINE: Final = 64  # bytes that memory gives at once
 WRITTEN_LINE: Final = 128  # bytes that the L2 cache gives to memory at best
-READ_EXTRA: Final = 0.85  # of the rest of a line that costs as if it was asked for
-WRITTEN_EXTRA: Final = 0.55
-REST: Final = 0.02  # of what runs beside the longest of the three, and delays it
+READ_EXTRA: Final = 0.3  # of the rest of a line that costs as if it was asked for
+WRITTEN_EXTRA: Final = 0.05
+SINGLE_EXTRA: Final = 0.08  # the same where results are stored element by element
+REST: Final = 0.01  # of what runs beside the longest of the three, and delays it
 CACHED: Final = 1 << 23  # bytes of an operand whose lines the L2 cache keeps
 MANY_ROUNDS: Final = 6.0  # tasks of a block from which on blocks start apart
 MUCH_STORED: Final = 0.3  # share of the time that memory takes for the results, likewise
-APART: Final = 0.75  # of the time of a task, between the first block and the last one
+APART: Final = 0.5  # of the time of a task, between the first block and the last one
 MIN_STEPS: Final = 4  # steps of a part
 KEPT: Final = 3  # cuts of a side that are tried with every cut of the other
 
@@ -84,10 +87,11 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
         batches * rows.axes.count * columns.axes.count * sizes[2],
     )
     wasted = choice.waste.sectors
+    written = WRITTEN_EXTRA if choice.has_vectors else SINGLE_EXTRA
     lines = [
         1 + extra * (waste - 1) if area > CACHED else 1.0
         for extra, waste, area in zip(
-            (READ_EXTRA, READ_EXTRA, WRITTEN_EXTRA), choice.waste.lines, areas, strict=True
+            (READ_EXTRA, READ_EXTRA, written), choice.waste.lines, areas, strict=True
         )
     ]
     stored = tile.m * tile.n * problem.dtype.itemsize * wasted[2] * lines[2]
@@ -96,8 +100,11 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
 
     def cycles(tasks: int, k: int) -> float:
         reads = k * sum(
-            room * ((1 / width if side.way.is_vector else 1) + (HELD if side.way.is_held else 0))
-            for room, side in ((tile.m, rows), (tile.n, columns))
+            room * (1 / width + (HELD if way.is_held else 0) if way.is_vector else sectors)
+            for room, way, sectors in (
+                (tile.m, rows.way, wasted[0]),
+                (tile.n, columns.way, wasted[1]),
+            )
         )
         each = (tile.m * tile.n * -(-k // tile.k) * tile.k + LOAD * reads) / rate
         rounds = -(-tasks // units)
@@ -187,7 +194,8 @@ def shapes(
     columns = _best(side_boxes(problem.columns, tile.n, way_b, width, False))
     tried = [(way_a, False)]
     if problem.can_store_vectors:
-        apart = [Way.ROWS_APART] if way_a is Way.ROWS_VECTOR else []
+        has_room = tile.thread_m * tile.thread_n >= HELD_SUMS
+        apart = [Way.ROWS_APART] if way_a is Way.ROWS_VECTOR and has_room else []
         tried = [*((way, True) for way in (way_a, *apart, Way.ROWS_SINGLE)), (way_a, False)]
     for way, stores in dict.fromkeys(tried):
         for row in _best(side_boxes(problem.rows, tile.m, way, width, stores)):
@@ -284,12 +292,6 @@ def spread(problem: ContractProblem, choice: BoxChoice, multiprocessors: int) ->
 
 
 def apart_ns(problem: ContractProblem, choice: BoxChoice, multiprocessors: int) -> int:
-    """Return by how much neighbouring blocks start apart to do so over most of a task [ns].
-
-    Args:
-        problem: what is computed.
-        choice: how.
-        multiprocessors: of the device.
-    """
+    """Return by how much neighbouring blocks start apart to do so over APART of a task [ns]."""
     us = contract_us(problem, choice, multiprocessors)
     return round(1000 * APART * us / max(choice.tasks(problem.batches.count), 1))

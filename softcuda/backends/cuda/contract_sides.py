@@ -183,11 +183,14 @@ def side_boxes(
     lead = source[0] if reads else result[0]
     leads = [lead] if way.is_along_depth else list(dict.fromkeys((lead, source[0], result[0])))
     found = []
-    if not is_apart:
-        found.append(_flat(axes, block, way, [lead, *(axis for axis in result if axis != lead)]))
     if len(axes.dims) > 1:
         made = (_box(axes, block, way, parts, width) for parts in _parts(axes, block, leads))
-        found += [one for one in made if one is not None]
+        found = [one for one in made if one is not None]
+    # A flat side that is read in the result's order takes single elements of the operand's sectors.
+    is_far = way is Way.ROWS_SINGLE and result[0] != source[0] and axes.source[source[0]] == 1
+    if not is_apart and not (is_far and found):
+        order = [lead, *(axis for axis in result if axis != lead)]
+        found.insert(0, _flat(axes, block, way, order))
     if not reads and not stores:
         return tuple(found)
     return tuple(one for one in found if one.places[0].extent % width == 0)
