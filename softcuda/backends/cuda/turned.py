@@ -38,7 +38,7 @@ _TILE_US: Final = 0.6  # the least time of a tile, and what each of its items ad
 _ITEM_US: Final = 0.6
 _PLACES_BYTES: Final = 12  # where an item lies on both sides and in the tile
 # By blocks of a multiprocessor: what a thread holds of operands without spilling, 7 architectures.
-_HELD_BYTES: Final = {3: 340, 2: 540}
+_HELD_BYTES: Final = {3: 352, 2: 530}
 _COMPLEX: Final = 4  # times its bytes: parts are computed beside each other
 
 
@@ -242,7 +242,8 @@ def _kind(
     sizes = [dtype.itemsize * (_COMPLEX if dtype.is_complex else 1) for dtype in problem.dtypes]
     vectors = sum(max(columns * sizes[k], 4) for k in problem.roles.turned)
     values = rows * columns * sum(max(size, 4) for size in sizes)
-    held = rows * items * vectors + values + 4 * len(sizes) + _PLACES_BYTES * items
+    made = 4 * rows * columns
+    held = rows * items * vectors + values + made + 4 * len(sizes) + _PLACES_BYTES * items
     for blocks, most in _HELD_BYTES.items():
         if held <= most:
             tile_us = _TILE_US + _ITEM_US * (items if rows * columns > 1 else items / 4)
