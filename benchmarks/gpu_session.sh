@@ -9,7 +9,8 @@
 #      default build/gpu_session.
 # BUDGET_S: seconds for everything, 540 by default. A step has a limit of its own, below.
 # SANITIZE_K: pytest -k expression of the sanitizer runs; by default one dtype of what has many.
-#      Every tool runs once for each file of tests, all side by side.
+#      A tool runs once for each file of tests, all side by side; of the file of every op once for
+#      each backend. The tools follow each other.
 # SANITIZE_S: seconds for each sanitizer, 130 by default.
 # PYTHON: the interpreter, python3 by default. WORKERS: processes of the tests, 8 by default.
 
@@ -20,7 +21,7 @@ BUDGET_S=${BUDGET_S:-540}
 PYTHON=${PYTHON:-python3}
 WORKERS=${WORKERS:-8}
 SANITIZE_S=${SANITIZE_S:-130}
-SANITIZE_K=${SANITIZE_K:-"f32 or every_backend or one_by_one or sixteen or strides"}
+SANITIZE_K=${SANITIZE_K:-"f32 or every_backend or one_by_one or sixteen or strides or parallel_nodes"}
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 LOGS=$(mktemp -d)
@@ -95,21 +96,27 @@ if wants tests; then
 fi
 
 number=9
+CUDA_BACKENDS="cuda_naive cuda_elementwise cuda_reduce cuda_tiled cuda_contract cuda_permute"
 for tool in memcheck racecheck initcheck; do
     if wants "$tool"; then
         extra=()
         [ "$tool" != memcheck ] || extra=(--leak-check no --report-api-errors no) # the driver is asked of addresses it does not know
         for file in $(grep -l 'mark\.sanitize' tests/gpu/test_*.py); do
             part=$(basename "$file" .py)
-            step "$number" "$tool-${part#test_}" "$SANITIZE_S" compute-sanitizer --tool "$tool" "${extra[@]}" \
-                --error-exitcode 9 --print-limit 20 \
-                "$PYTHON" -m pytest -q -p no:cacheprovider -p no:benchmark --require-gpu "$file" \
-                -m "sanitize and not slow" -k "$SANITIZE_K" --tb=short &
+            part=${part#test_}
+            shares=("")
+            [ "$part" != cuda_every_op ] || shares=($CUDA_BACKENDS)
+            for share in "${shares[@]}"; do
+                step "$number" "$tool-$part${share:+-$share}" "$SANITIZE_S" compute-sanitizer --tool "$tool" "${extra[@]}" \
+                    --error-exitcode 9 --print-limit 20 \
+                    "$PYTHON" -m pytest -q -p no:cacheprovider -p no:benchmark --require-gpu "$file" \
+                    -m "sanitize and not slow" -k "($SANITIZE_K)${share:+ and $share}" --tb=short &
+            done
         done
+        wait
     fi
     number=$((number + 1))
 done
-wait
 
 pack
 for log in "$LOGS"/*.log; do

@@ -130,14 +130,13 @@ def _short(rule: Plan, loops: Loops) -> Iterator[Plan]:
 
 
 def _even(found: Reduction, target: Target) -> Iterator[Plan]:
-    """Yield other teams, tiles and parts of dense rows."""
+    """Yield other teams, tiles and parts of rows that are vectors from end to end."""
     loops, rule = found.loops, found.plan
     if rule.family == "reduce_rows":
         return
     vectors = loops.inner.extent // rule.tile.width
     by_chunk = rule.by_chunk or rule.family == "reduce_short_rows"
-    family = "reduce_odd_rows" if rule.family == "reduce_odd_rows" else "reduce_even_rows"
-    plain = replace(rule, family=family, parts=1, each=0, turn=1, longs=1, by_chunk=by_chunk)
+    plain = replace(rule, family="reduce_even_rows", parts=1, each=0, turn=1, longs=1, by_chunk=by_chunk)
     if rule.family == "reduce_short_rows":
         plain = replace(plain, tile=plain.tile._replace(group=4))
     elif not is_light(found.problem.measure):
