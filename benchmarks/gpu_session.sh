@@ -88,7 +88,7 @@ done
 
 if wants tests; then
     parallel=()
-    if "$PYTHON" -c 'import xdist' 2>/dev/null; then parallel=(-n "$WORKERS"); fi
+    if "$PYTHON" -c 'import xdist' 2>/dev/null; then parallel=(-n "$WORKERS" --dist worksteal); fi
     # -v: a run that is cut off has named what failed by then.
     step 8 tests 300 "$PYTHON" -m pytest -v -p no:cacheprovider -p no:benchmark --require-gpu \
         tests/gpu --tb=short --durations=8 -rfE "${parallel[@]}"

@@ -49,13 +49,14 @@ def _collector_starts_anew() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark every test with the name of its folder."""
+    """Mark every test with the name of its folder; those that install take longest, come first."""
     for item in items:
         path = Path(item.path)
         if path.is_relative_to(TESTS):
             folder = path.relative_to(TESTS).parts[0]
             if folder in FOLDERS:
                 item.add_marker(folder)
+    items.sort(key=lambda item: item.get_closest_marker("packaging") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -26,7 +26,7 @@ def test_readme_commands_twice(tree: Path) -> None:
         assert re.search(r"CONFIG\.soft:\d+", printed), printed
         assert "after q" in printed, printed
     assert (tree / "CONFIG.soft").is_file()
-    few = {**env, "PYTEST_ADDOPTS": "-k test_floors"}
+    few = {**env, "PYTEST_ADDOPTS": "-k test_floors --ignore=tests/gpu --ignore=tests/compile"}
     for _ in range(2):
         assert " passed" in run("bash", "-c", second, cwd=tree, env=few, seconds=900)
 

@@ -244,3 +244,8 @@ def test_results_of_both_sides_lie_beside_each_other() -> None:
     whole = side_boxes(columns, 4, Way.ROWS_SINGLE, 4, False)[0]
     for block, run in ((8, 32), (4, 4), (16, 64)):
         assert joint_run(side_boxes(rows, block, Way.ROWS_SINGLE, 4, False)[0], whole) == run
+
+
+def test_every_box_has_a_name_of_its_own() -> None:
+    for tiles in CONTRACT_TILES.values():
+        assert len({tile.name for tile in tiles}) == len(tiles)

@@ -30,6 +30,7 @@ class ContractTile(ProductTile):
         is_usual: it serves many contractions, and is compiled ahead.
         fetch_k: copies of a step start before its k of that number, among its products; in front
             of the step where negative.
+        names_part: its name says what a thread sums too: another box has its extents.
     """
 
     resident: int
@@ -37,6 +38,13 @@ class ContractTile(ProductTile):
     alone: float
     is_usual: bool = True
     fetch_k: int = 1
+    names_part: bool = False
+
+    @property
+    def name(self) -> str:
+        """Such as "128x256x8", or "128x256x8by4x12" where a thread's part is named."""
+        part = f"by{self.thread_m}x{self.thread_n}" if self.names_part else ""
+        return f"{self.m}x{self.n}x{self.k}{part}"
 
     @property
     def expression(self) -> str:
@@ -79,7 +87,7 @@ CONTRACT_TILES: Final[Mapping[DType, tuple[ContractTile, ...]]] = MappingProxyTy
             ContractTile(128, 72, 8, 4, 12, 4, 16, 2, 0.64, 0.45, False),
             ContractTile(72, 128, 8, 12, 4, 4, 2, 2, 0.61, 0.41, False),
             ContractTile(256, 24, 8, 8, 12, 3, 16, 4, 0.64, 0.17),
-            ContractTile(256, 24, 8, 4, 12, 3, 16, 3, 0.66, 0.22, False),
+            ContractTile(256, 24, 8, 4, 12, 3, 16, 3, 0.66, 0.22, False, names_part=True),
             ContractTile(24, 256, 8, 12, 8, 3, 2, 4, 0.67, 0.26, False),
             _SMALL,
             ContractTile(32, 32, 16, 4, 4, 4, 8, 8, 0.63, 0.08, False),
