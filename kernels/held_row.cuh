@@ -98,15 +98,6 @@ struct HeldRow {
         }
     }
 
-    // Brings what lies as a row does to L2: a first use that waits for it waits once for each line.
-    __device__ __forceinline__ void fetch(const T* begin) const {
-        if (begin == nullptr) return;
-#pragma unroll
-        for (i32 k = 0; k < VECTORS; ++k) {
-            if (left(k) > 0) ptx::fetch_line(begin + first + k * stride);
-        }
-    }
-
     // Sends for row n; what lies beyond becomes `fill`.
     template <i32 SETS>
     __device__ __forceinline__ void send(const T* source, const RowSpace<SETS>& space, i32 set,

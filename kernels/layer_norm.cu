@@ -118,9 +118,16 @@ __device__ __forceinline__ compute_t<T> scaled(compute_t<T> x, compute_t<T> weig
     }
 }
 
+// Compilers for architectures below sm_90 take more registers for 16-bit rows than four blocks
+// have.
+template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS>
+constexpr i32 norm_blocks = __CUDA_ARCH__ < 900 && is_16_bit<T> && VECTORS > 2 && BLOCKS > 3
+                                ? blocks_held<BLOCK, 3>
+                                : blocks_held<BLOCK, BLOCKS>;
+
 // x, weight and bias are of dtype T and dense along a row, which its team holds.
 template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS, bool IS_AHEAD>
-__global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
+__global__ void __launch_bounds__(BLOCK, (norm_blocks<T, VECTORS, BLOCK, BLOCKS>))
     layer_norm_held(T* __restrict__ out, const T* __restrict__ source,
                     const T* __restrict__ weight, const T* __restrict__ bias, f64 eps,
                     const __grid_constant__ RowSpace<3> space) {
@@ -139,9 +146,8 @@ __global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
     // shared memory
     __shared__ Value slots[2][BLOCK / WARP];
 
-    // load: weight and bias stay where registers are left for them
-    constexpr bool IS_KEPT = IS_AHEAD && VECTORS <= 2;
-    constexpr i32 GROUP = IS_KEPT || (!IS_AHEAD && BLOCK < 1024) ? 2 : 1;
+    // load: weight and bias stay where they serve several rows
+    constexpr i32 GROUP = IS_AHEAD ? VECTORS : BLOCK < 1024 ? 2 : 1;
     Packed weights[GROUP];
     Packed biases[GROUP];
     const auto load_factors = [&](i32 k) {
@@ -150,12 +156,7 @@ __global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
         row.template load<false>(biases, bias, k, bias != nullptr, convert<T>(Value(-0.0)));
     };
     row.send(source, space, 0, row.number, convert<T>(Value(0)));
-    if constexpr (IS_KEPT) {
-        load_factors(0);
-    } else if constexpr (IS_AHEAD) {
-        row.fetch(weight);
-        row.fetch(bias);
-    }
+    if constexpr (IS_AHEAD) load_factors(0);
     const Value share = divide(Value(1), static_cast<Value>(row.length));
     const Value least = static_cast<Value>(eps);
 
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
         T* const begin = out + row.number * space.length;
 #pragma unroll
         for (i32 k = 0; k < VECTORS; ++k) {
-            if constexpr (!IS_KEPT) {
+            if constexpr (!IS_AHEAD) {
                 if (k % GROUP == 0) load_factors(k);
             }
             const Packed w = unrelated(weights[k % GROUP]);

@@ -9,7 +9,6 @@
 //   widen_f16         bits of f16 -> f32, exact               cvt.f32.f16
 //   maximum_f32       NaN if either is, +0 above -0           max.NaN.f32 (sm_80)
 //   minimum_f32       NaN if either is, -0 below +0           min.NaN.f32 (sm_80)
-//   fetch_line        brings the line of an address to L2     prefetch.global.L2
 //   copy_async        4 or 8 bytes, global to shared memory   cp.async.ca (sm_80)
 //   copy_async_16     16 bytes, past L1                       cp.async.cg (sm_80)
 //   copy_async_line   as both; L2 fetches the line of 128     cp.async.*.L2::128B (sm_80)
@@ -86,10 +85,6 @@ __device__ __forceinline__ unsigned shared_address(const void* shared) {
 template <typename T>
 __device__ __forceinline__ T* shared_pointer(unsigned address) {
     return static_cast<T*>(__cvta_shared_to_generic(address));
-}
-
-__device__ __forceinline__ void fetch_line(const void* global) {
-    asm volatile("prefetch.global.L2 [%0];" : : "l"(global));
 }
 
 template <int BYTES>

@@ -4,7 +4,6 @@
 //
 //   reduce_even_rows   a team of 2^n threads an output, or a part of one: LOADS vectors in flight a
 //                      thread, along the row or along the reduced axis beside it
-//   reduce_odd_rows    the same along rows that begin and end anywhere
 //   reduce_short_rows  rows that a team reads at once: ROWS of them in flight a team
 //   dtypes: all, mixed at will; every architecture. STATE: see reductions.cuh and moments.cuh
 //
@@ -14,11 +13,10 @@
 // Where there is more than one part, states go to `parts`, one an output and part, and reduce_parts
 // of reduce.cu makes the result.
 // Shared memory: a state a warp (not reduce_short_rows).
-// Limits: operands are dense along the row, or constant. But for reduce_odd_rows, extents along the
-// row and the strides of all other axes are multiples of WIDTH, and elements are loaded one by one
-// where a pointer is no multiple of a vector. reduce_odd_rows reads one by one what lies before the
-// first whole vector and behind the last one, and all where operands are not equally far from a
-// vector boundary. Of reduce_short_rows: one axis numbers the outputs. `out` overlaps no operand.
+// Limits: operands are dense along the row, or constant. Extents along the row and the strides of
+// all other axes are multiples of WIDTH; elements are loaded one by one where a pointer is no
+// multiple of a vector. Of reduce_short_rows: one axis numbers the outputs. `out` overlaps no
+// operand.
 // Source: none.
 #include "chain.cuh"
 #include "moments.cuh"
@@ -84,90 +82,6 @@ __global__ void __launch_bounds__(THREADS, (blocks_held<THREADS, BLOCKS>))
                                                               [=](i32 u) { return u < left; });
                 }
                 from = from.moved(jump, step.at);
-            }
-        }
-    }
-    merge_team(state, team, slots);
-
-    // store
-    if (lane != 0 || row >= space.outputs) return;
-    if (gridDim.y > 1) {
-        parts[blockIdx.y * space.results + row] = state;
-    } else {
-        put<EPILOGUE, PROLOGUE::COUNT>(out, state, space.options, space.kept_results(row), status,
-                                       pointers);
-    }
-}
-
-template <typename STATE, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 LOADS, i32 GROUP,
-          i32 BLOCKS, i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(THREADS, (blocks_held<THREADS, BLOCKS>))
-    reduce_odd_rows(typename EPILOGUE::Result* __restrict__ out, STATE* __restrict__ parts,
-                    const __grid_constant__ space_of<STATE, PROLOGUE, EPILOGUE, RANK> space,
-                    i64* __restrict__ status, const OPERANDS* __restrict__... operands) {
-    static_assert(sizeof...(OPERANDS) == PROLOGUE::COUNT + EPILOGUE::COUNT - 1,
-                  "the operands of the prologue, then those of the epilogue");
-    using Rows = Reading<STATE, PROLOGUE, EPILOGUE, WIDTH, RANK, OPERANDS...>;
-    using Offsets = typename Rows::Offsets;
-    const void* const pointers[] = {operands...};
-    const Rows reading = {space, pointers, status};
-
-    // indices
-    const i32 team = 1 << space.team_log;
-    const i32 lane = threadIdx.x & (team - 1);
-    const i32 last = lane | ((team < WARP ? team : WARP) - 1);  // lane of its warp and team
-    const i64 row = static_cast<i64>(blockIdx.x) * (THREADS >> space.team_log) +
-                    (threadIdx.x >> space.team_log);
-    const Share batches = space.dealt(SPLIT_BESIDE, ceil_divide<i64>(space.beside, LOADS));
-    const i64 begin = batches.begin * LOADS;
-    const i64 jump = batches.step * LOADS;
-    const Offsets step = Offsets{}.moved(1, reading.beside_strides());
-
-    // shared memory
-    __shared__ STATE slots[THREADS / WARP];
-
-    // load and compute
-    STATE state = STATE::empty();
-    if (row < space.outputs) {
-        const Offsets first = space.kept_sources(row);
-#pragma unroll 1
-        for (i64 r = 0; r < space.rest; ++r) {
-            const Offsets start = space.with_rest(first, r);
-            const auto run = reading.run(start);
-            const i32 ragged = static_cast<i32>(run.vectors) & (team - 1);
-            const i64 own = (run.vectors >> space.team_log) + (lane < ragged) - begin;
-            const bool is_ahead = lane < ragged && last >= ragged;
-            const i64 end = own - batches.count * jump;
-            // A lane has one of the elements outside of the vectors, most often none: it is in
-            // flight with the vectors.
-            const i64 spare = blockIdx.y == 0 ? run.spare : 0;
-            typename Rows::Held odd = {};
-            if (lane < spare) reading.load_element(odd, start, 0, run.odd_element(lane));
-            Offsets from = start.moved(run.head + lane * WIDTH, reading.inner_strides())
-                               .moved(begin, step.at);
-#pragma unroll 1
-            for (i64 left = own; left > end; left -= jump) {
-                if (!run.has_vectors) {
-                    const i64 at = begin + own - left;
-#pragma unroll 1
-                    for (i32 u = 0; u < LOADS && u < left; ++u) {
-                        reading.take_elements(state, from.moved(u, step.at),
-                                              (((at + u) << space.team_log) + lane) * WIDTH);
-                    }
-                } else if (left - is_ahead >= LOADS) {
-                    reading.template take_batch<LOADS, GROUP>(state, from, step, Every{});
-                } else {
-                    reading.template take_batch<LOADS, GROUP>(state, from, step,
-                                                              [=](i32 u) { return u < left; });
-                }
-                from = from.moved(jump, step.at);
-            }
-            if (lane < spare) reading.take_odd(state, odd, start, run.odd_element(lane));
-#pragma unroll 1
-            for (i64 i = lane + team; i < spare; i += team) {
-                odd = {};
-                reading.load_element(odd, start, 0, run.odd_element(i));
-                reading.take_odd(state, odd, start, run.odd_element(i));
             }
         }
     }

@@ -44,19 +44,6 @@ struct Reading {
         bool has_vectors;
     };
 
-    // A row of the innermost axis: `head` elements, `vectors` whole vectors, and what is left.
-    struct Run {
-        i64 vectors;
-        i64 head;
-        i64 spare;  // elements outside of the vectors
-        bool has_vectors;
-
-        // Place in the row of number i of the elements outside of the vectors.
-        __device__ __forceinline__ i64 odd_element(i64 i) const {
-            return i < head ? i : vectors * WIDTH + i;
-        }
-    };
-
     const space_of<STATE, PROLOGUE, EPILOGUE, RANK>& space;
     const void* const (&pointers)[sizeof...(OPERANDS)];
     i64* status;
@@ -96,16 +83,6 @@ struct Reading {
 
     __device__ __forceinline__ bool is_even() const {
         return space.is_even && shift(Offsets{}) == 0;
-    }
-
-    // The row that begins at `start`.
-    __device__ __forceinline__ Run run(const Offsets& start) const {
-        const i32 behind = shift(start);
-        if (behind < 0) return {ceil_divide<i64>(space.inner, WIDTH), 0, 0, false};
-        const i64 ahead = behind == 0 ? 0 : WIDTH - behind;
-        const i64 head = ahead < space.inner ? ahead : space.inner;
-        const i64 vectors = (space.inner - head) / WIDTH;
-        return {vectors, head, space.inner - vectors * WIDTH, true};
     }
 
     // A vector that can be loaded at once.
@@ -189,13 +166,6 @@ struct Reading {
 #pragma unroll
         for (i32 lane = 0; lane < WIDTH; ++lane) x[lane] = value(held, lane, valid(lane));
         state.take(x, valid, [&](i32 lane) { return place(offsets, lane); }, space.options);
-    }
-
-    // Lane 0 of `odd`, which was loaded `distance` elements of the innermost axis behind `start`.
-    __device__ __forceinline__ void take_odd(STATE& state, Held& odd, const Offsets& start,
-                                             i64 distance) const {
-        const Value x[1] = {value(odd, 0, true)};
-        state.take(x, Every{}, [&](i32) { return place(start, distance); }, space.options);
     }
 
     // Vectors from, from + step, ...: all LOADS are loaded, then GROUP at a time are measured.

@@ -136,7 +136,9 @@ def _even(found: Reduction, target: Target) -> Iterator[Plan]:
         return
     vectors = loops.inner.extent // rule.tile.width
     by_chunk = rule.by_chunk or rule.family == "reduce_short_rows"
-    plain = replace(rule, family="reduce_even_rows", parts=1, each=0, turn=1, longs=1, by_chunk=by_chunk)
+    plain = replace(
+        rule, family="reduce_even_rows", parts=1, each=0, turn=1, longs=1, by_chunk=by_chunk
+    )
     if rule.family == "reduce_short_rows":
         plain = replace(plain, tile=plain.tile._replace(group=4))
     elif not is_light(found.problem.measure):

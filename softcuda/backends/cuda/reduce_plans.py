@@ -32,7 +32,6 @@ __all__ = ["Plan", "Varying", "dealt", "planned"]
 _MAX_PARTS: Final = 8192
 _MOST_PARTS: Final = 1 << 15  # below the blocks along y that a launch may have
 _SHARES: Final = 16  # blocks for each that the device holds, where batches are dealt
-_LONG: Final = 64  # vectors of a row from which its ends, read one by one, cost little
 _MAX_BLOCKS: Final = 2**30
 _SHORT: Final = 32  # vectors of the longest row that reduce_short_rows takes
 _WARP: Final = 32
@@ -105,8 +104,8 @@ def planned(
         tile = family_tile("reduce_columns", measure, tile, shape.is_bare)
         return _columns(loops, measure, tile, shape, lanes)
     even, beside_even = _evenness(loops, tile.width, shape, loops.inner.extent)
-    if _is_dense(loops, shape) and loops.inner.extent:
-        plan = _even_rows(loops, measure, tile, shape, even, lanes)
+    if even and loops.inner.extent:
+        plan = _even_rows(loops, measure, tile, shape, lanes)
         if plan is not None and loops.results <= plan.outputs * _MAX_BLOCKS:
             return plan
     tile = family_tile("reduce_rows", measure, tile, shape.is_bare)
@@ -126,20 +125,20 @@ def planned(
 
 
 def _even_rows(
-    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, even: bool, lanes: int
+    loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, lanes: int
 ) -> Plan | None:
-    """Return how dense rows are reduced; None: by reduce_rows."""
+    """Return how rows that are vectors from end to end are reduced; None: by reduce_rows."""
     vectors, beside = loops.inner.extent // tile.width, loops.beside.extent
     light, outputs = is_light(measure), loops.results
     is_one, batches = loops.outer_reduced == 1, _batches(measure, tile.width)
-    if even and is_one and light and vectors <= _SHORT and len(loops.kept) <= 1:
+    if is_one and light and vectors <= _SHORT and len(loops.kept) <= 1:
         short = family_tile("reduce_short_rows", measure, tile, shape.is_bare)
         plan = Plan("reduce_short_rows", short, power_above(vectors), 1, 0, 0, True, True)
         if outputs >= plan.outputs * lanes:
             return plan
     by_chunk = beside == 1 or vectors > REDUCE_THREADS
     if by_chunk:
-        if vectors < (2 if even else _LONG) or (measure.is_placed and not is_one):
+        if vectors < 2 or (measure.is_placed and not is_one):
             return None
         team = power_above(-(-vectors // (tile.loads * batches)))
         most = power_above(-(-vectors // tile.loads))
@@ -148,12 +147,10 @@ def _even_rows(
         team = min(max(team, min(8, power_above(vectors))), REDUCE_THREADS)
     else:
         team = power_above(vectors)
-        if not even or vectors % _WARP or measure.is_placed:
+        if vectors % _WARP or measure.is_placed:
             return None
-    family = "reduce_even_rows" if even else "reduce_odd_rows"
-    tile = family_tile(family, measure, tile, shape.is_bare)
-    plan = Plan(family, tile, team, 1, SPLIT_BESIDE, 0, even, even, by_chunk)
-    count = -(-loops.inner.extent // (tile.width * team)) if by_chunk else beside
+    plan = Plan("reduce_even_rows", tile, team, 1, SPLIT_BESIDE, 0, True, True, by_chunk)
+    count = -(-vectors // team) if by_chunk else beside
     blocks = -(-outputs // plan.outputs)
     # Blocks that are long do not fill the device often; a rest of short ones costs little.
     waves = 4 if batches == 1 else 1
@@ -248,12 +245,6 @@ def _once(plan: Plan, counts: dict[int, int], blocks: int, lanes: int) -> Plan:
     most = max(min(total // (2 * plan.tile.loads), counts[split], _MAX_PARTS), 1)
     parts = max(min(held // blocks, most), 1)
     return replace(plan, parts=parts, split=split, each=-(-counts[split] // parts))
-
-
-def _is_dense(loops: Loops, shape: Varying) -> bool:
-    """Return whether all that varies along the innermost axis is dense along it."""
-    steps = {loops.inner.strides[k] for k in shape.numbers}
-    return 1 in steps and steps <= {0, 1}
 
 
 def _evenness(loops: Loops, width: int, shape: Varying, extent: int) -> tuple[bool, bool]:

@@ -31,7 +31,7 @@ REDUCE_THREADS: Final = 256
 SPACE_RANKS: Final = (8, 4, 64)  # of the spaces that kernels walk; 4 leaves room for more operands
 _VECTOR_BYTES: Final = 16
 _COPIES: Final = 2  # of a batch in a kernel: a whole one and the last
-_EVEN: Final = ("reduce_even_rows", "reduce_odd_rows", "reduce_short_rows")  # of reduce_even.cu
+_EVEN: Final = ("reduce_even_rows", "reduce_short_rows")  # of reduce_even.cu
 
 
 class ReduceTile(NamedTuple):
@@ -128,8 +128,6 @@ def family_tile(
             return tile._replace(blocks=third if has_third else 2)
         blocks = third if tile.loads == 8 else 2
         return tile._replace(loads=max(tile.loads // 2, 1), blocks=blocks)
-    if family == "reduce_odd_rows":  # the ends of rows take the registers of a third block
-        return tile._replace(blocks=2)
     if family == "reduce_rows":  # places of vectors beside each other rise within each alone
         if measure.is_placed:
             return tile._replace(loads=min(tile.loads, 4), group=1)
@@ -151,7 +149,7 @@ def reduce_spec(
         emit(epilogue.chain, epilogue.dtypes, "Epilogue"),
     )
     read = [d.name for d in (*prologue.dtypes, *epilogue.dtypes[1:])]
-    is_grouped = family in ("reduce_rows", "reduce_even_rows", "reduce_odd_rows")
+    is_grouped = family in ("reduce_rows", "reduce_even_rows")
     kept = tile if is_grouped else (tile.width, tile.loads, tile.blocks)
     numbers = [str(n) for n in kept]
     arguments = (measure.state, "Prologue", "Epilogue", *numbers, str(rank), *read)

@@ -42,7 +42,6 @@ _OPS: Final = {"powers": "norm", "largest": "norm"}
 
 _FAMILIES: Final = (
     "reduce_even_rows",
-    "reduce_odd_rows",
     "reduce_rows",
     "reduce_short_rows",
     "reduce_columns",
@@ -83,7 +82,7 @@ def _table() -> Iterator[KernelSpec]:
     for dtype in (bool_, f16, bf16, f32, f64):
         yield from _specs("sum", dtype, "reduce_columns")
     for dtype in (f16, bf16, f32, f64):
-        yield from _specs("sum", dtype, "reduce_odd_rows", "reduce_rows", "reduce_short_rows")
+        yield from _specs("sum", dtype, "reduce_rows", "reduce_short_rows")
     yield from _specs("argmax", f32, "reduce_rows")
 
 

@@ -75,15 +75,15 @@ _LONGEST: Final = HeldTile(4, 1024, 1, False, 1024)
 _LONGEST_F16: Final = HeldTile(2, 1024, 1, False, 1024)
 _TILES: Final = {
     "softmax": {
-        "f16": (_SHORT_16, HeldTile(4, 256, 3, False, 256), _LONGEST_F16),
-        "bf16": (_SHORT_16, HeldTile(4, 256, 4, False, 256), _LONGEST),
+        "f16": (HeldTile(2, 256, 5, False, 256), HeldTile(4, 256, 3, False, 256), _LONGEST_F16),
+        "bf16": (HeldTile(2, 256, 6, False, 256), HeldTile(4, 256, 4, False, 256), _LONGEST),
         "f32": (_SHORT_32, _LONG_32, _LONGEST),
         "f64": (HeldTile(4, 256, 3, False, 256), HeldTile(4, 512, 1, False, 512), _LONGEST),
     },
     "layer_norm": {
-        "f16": (_SHORT_16, HeldTile(4, 256, 3, True, 256), _LONGEST_F16),
-        "bf16": (_SHORT_16, HeldTile(4, 256, 3, True, 256), _LONGEST),
-        "f32": (_SHORT_32, _LONG_32, _LONGEST),
+        "f16": (_SHORT_16, HeldTile(4, 256, 2, False, 256), _LONGEST_F16),
+        "bf16": (_SHORT_16, HeldTile(4, 256, 4, False, 256), _LONGEST),
+        "f32": (HeldTile(4, 256, 5, False, 256), _LONG_32, _LONGEST),
         "f64": (HeldTile(4, 256, 4, False, 256), HeldTile(8, 256, 2, False, 256), _LONGEST),
     },
 }
