@@ -4,7 +4,7 @@
 #     benchmarks/gpu_session.sh [STEP ...]
 #
 # STEP: launch elementwise reduce permute gemm contraction training
-#      tests memcheck racecheck initcheck; all by default, in this order.
+#      tests examples memcheck racecheck initcheck; all by default, in this order.
 # OUT: folder that receives summary.txt and session.tar.gz (logs, results, README.md of benchmarks);
 #      default build/gpu_session.
 # BUDGET_S: seconds for everything, 540 by default. A step has a limit of its own, below.
@@ -28,7 +28,7 @@ LOGS=$(mktemp -d)
 END=$((SECONDS + BUDGET_S - 5))
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 STEPS=("$@")
-[ ${#STEPS[@]} -gt 0 ] || STEPS=(launch elementwise reduce permute gemm contraction training tests memcheck racecheck initcheck)
+[ ${#STEPS[@]} -gt 0 ] || STEPS=(launch elementwise reduce permute gemm contraction training tests examples memcheck racecheck initcheck)
 
 pack() {
     mkdir -p "$LOGS/results"
@@ -42,6 +42,7 @@ pack() {
 finish() {
     local said
     case $2 in
+        example-*) said=$(tail -n 1 "$LOGS/$2.log" | cut -c1-100) ;;
         tests | *check-*)
             said=$(grep -aE '(passed|failed|error|no tests ran).* in [0-9.]+|SUMMARY:' "$LOGS/$2.log" | tail -n 2 | tr '\n' ' ')
             [ -n "$said" ] || said="$(grep -aE '\[ *[0-9]+%\]' "$LOGS/$2.log" | tail -n 1 | grep -oE '[0-9]+%') done, $(grep -acE '^========= (Error|Invalid|Uninit|.*[Hh]azard)' "$LOGS/$2.log") reports" ;;
@@ -95,7 +96,15 @@ if wants tests; then
     pack
 fi
 
-number=9
+if wants examples; then
+    for example in xor coupled_cluster digits characters; do
+        step 9 "example-$example" 60 env SOFTCUDA_CONFIG=benchmarks/cuda.soft "$PYTHON" "examples/$example.py" --device cuda &
+    done
+    wait
+    pack
+fi
+
+number=10
 CUDA_BACKENDS="cuda_naive cuda_elementwise cuda_reduce cuda_tiled cuda_contract cuda_permute"
 for tool in memcheck racecheck initcheck; do
     if wants "$tool"; then
