@@ -6,7 +6,8 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,10 @@ from benchmarks.timing import OURS
 from softcuda import evaluating
 from softcuda.dtype import bf16
 from softcuda.executor.executable import Executable
+from softcuda.profile.model import Profile
+from softcuda.profile.resolve import read
 
-__all__ = ["PROFILE", "DeviceCase", "on_device", "run_device_case"]
+__all__ = ["PROFILE", "DeviceCase", "contracting", "on_device", "run_device_case"]
 
 Array = np.ndarray[Any, Any]
 Submit = Callable[[], Any]
@@ -69,7 +72,22 @@ class DeviceCase:
     least: float = 0.0
     label: str = ""
     published: str = ""
+    config: str | Profile = PROFILE
     extra: Sequence[Callable[[Row], Check]] = field(default=())
+
+
+@cache
+def contracting() -> Profile:
+    """Return the profile of the GPU suites with cuda_contract where it names cuda_tiled.
+
+    That backend takes the tiles of cuda_tiled by itself where they are sooner.
+    """
+    profile = read(PROFILE)
+    rows = tuple(
+        row._replace(backend_id="cuda_contract") if row.backend_id == "cuda_tiled" else row
+        for row in profile.rows
+    )
+    return replace(profile, rows=rows)
 
 
 def on_device(array: Array) -> Any:
@@ -82,7 +100,7 @@ def run_device_case(bench: Bench, group: str, name: str, case: DeviceCase) -> Ro
     gpu = gpu_of(bench)
     evaluating.clear_cache()  # what brought the inputs of the case before to the device
     gc.collect()
-    executable = sc.compile(case.define(*map(on_device, case.arrays)), PROFILE)
+    executable = sc.compile(case.define(*map(on_device, case.arrays)), case.config)
     kernels = [launch.spec.id for step in executable.program.steps for launch in step.launches]
     print(f"{group}: {name}: {', '.join(kernels)}", flush=True)
     contestants = [graph_contestant(gpu, executable)]

@@ -166,13 +166,13 @@ __global__ void __launch_bounds__(256, 1)
 #pragma unroll
     for (i32 lane = 0; lane < WIDTH; ++lane) {
         rows[lane] = problem.rows.offset_of(first_row + lane, row);
+        const i32 place = rows[lane] < 0 ? 0 : first_row + lane;
         Offsets<COUNT> at;
 #pragma unroll
         for (i32 e = 0; e < COUNT; ++e) {
             const auto& strides = extras.of[e];
             at.of[e] = problem.batch_axes.offset(strides.batches, task.batch) +
-                       extra_offset(problem.rows, strides.rows, task.tile_m, row,
-                                    first_row + lane) +
+                       extra_offset(problem.rows, strides.rows, task.tile_m, row, place) +
                        extra_offset(problem.columns, strides.columns, task.tile_n, column,
                                     own_column);
         }

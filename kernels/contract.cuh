@@ -192,12 +192,12 @@ struct ExtraOperands {
     ExtraSides<RANK> of[COUNT == 0 ? 1 : COUNT];
 };
 
-// Offset of a row or column in a further operand.
+// Offset of a row or column in a further operand. Callers whose row does not exist ask for place 0,
+// which always does: the operand is read there, though nothing is stored.
 template <typename STRIDES>
 __device__ __forceinline__ i64 extra_offset(const Side& side, const STRIDES& strides, u32 tile,
                                             const Origin& origin, i32 place) {
-    const i32 index = min(max(origin.first, 0) + place, side.count - 1);
-    const i64 within = side.places.offset(strides.places, index);
+    const i64 within = side.places.offset(strides.places, max(origin.first, 0) + place);
     return side.is_flat != 0 ? within : within + side.tiles.offset(strides.tiles, tile);
 }
 

@@ -155,7 +155,8 @@ struct Writer {
             const auto& strides = extras.of[e];
             const i64 batch = problem.batch_axes.offset(strides.batches, task.batch);
             for (i32 at = threadIdx.x; at < BLOCK_M; at += THREADS) {
-                const i64 own = extra_offset(problem.rows, strides.rows, task.tile_m, row, at);
+                const i32 place = shared.rows[at] < 0 ? 0 : at;
+                const i64 own = extra_offset(problem.rows, strides.rows, task.tile_m, row, place);
                 extra_rows[e][at] = batch + own;
             }
             for (i32 at = threadIdx.x; at < BLOCK_N; at += THREADS) {

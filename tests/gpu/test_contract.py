@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_leaves import device_array
 from op_cases import fast_profile, profile_of
 from test_gemm import assert_product, product, run, sample
 
@@ -137,6 +138,34 @@ def test_infinities_stay_where_they_are() -> None:
     a, b = sample((70, 50), f32), sample((50, 45), f32, 1)
     a[3, 4], a[5, 6], a[5, 7], b[7, 8], b[4, 9], b[:, 11] = np.inf, -np.inf, np.inf, np.nan, 0, 1e36
     assert_product(run("ij,jk->ik", a, b, NAME), "ij,jk->ik", a, b)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("dtype", CONTRACT_TILES, ids=str)
+def test_columns_of_no_label(dtype: DType) -> None:
+    """Depths of several labels, below one step and off its multiples, summed into rows alone."""
+    for extent in (2, 3, 6, 7):
+        x, y = sample((extent,) * 4, dtype), sample((extent,) * 2, dtype, 1)
+        for equation in ("abcd,ac->bd", "abcd,bd->ac", "abcd,cd->ab"):
+            assert_product(run(equation, x, y, NAME), equation, x, y)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_chains_read_nothing_beyond_edges(is_cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a box that do not exist would lie megabytes behind the chain's operand."""
+    force(monkeypatch, CONTRACT_TILES[f32][-1], 0, is_cut)
+    x, y = sc.tensor(sample((9, 300, 13), f32)), sc.tensor(sample((21, 300), f32, 1))
+    far = np.zeros((13, 1 << 20), np.float32)
+    bias = far[:, : 21 * 9].reshape(13, 21, 9)
+    bias[...] = sample((13, 21, 9), f32, 2)
+    assert np.shares_memory(far, bias)
+    plain = sc.compile(product("akb,ck->bca", x, y), CONTRACT, strict=True).run().numpy()
+    made = product("akb,ck->bca", x, y) + sc.Tensor.leaf(device_array(bias))
+    executable = sc.compile(made, fast_profile(matmul=NAME))
+    (step,) = (step for step in executable.program.steps if step.backend_id == NAME)
+    assert len(step.chain) > 1
+    np.testing.assert_array_equal(executable.run().numpy(), plain + bias)
 
 
 @pytest.mark.sanitize

@@ -28,7 +28,7 @@ from benchmarks.gpu_timing import (
     gpu_of,
     torch_peer,
 )
-from benchmarks.gpu_work import PROFILE
+from benchmarks.gpu_work import PROFILE, contracting
 from benchmarks.host_work import random_array
 from benchmarks.large_profile import large_profile
 from benchmarks.machine import Machine, Peers, Rates
@@ -157,3 +157,8 @@ def test_contestants_take_turns_in_every_order() -> None:
     turns = "".join(name for name, _ in groupby(calls[-2 * 3 * rounds :]))
     follows = Counter(pairwise(turns))
     assert set(follows) >= {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a"), ("b", "c"), ("c", "b")}
+
+
+def test_contractions_are_measured_on_the_backend_made_for_them() -> None:
+    rows = {row.op: row.backend_id for row in contracting().rows if row.dtype is None}
+    assert rows["matmul"] == "cuda_contract" and rows["add"] == "cuda_elementwise"
