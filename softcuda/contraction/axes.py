@@ -47,13 +47,16 @@ class Axes(NamedTuple):
 
     @staticmethod
     def counting(labels: Labels, dims: Dims, strides: Dims) -> Axes:
-        """Return the axes of an operand without those of extent 1, whose strides say nothing."""
-        kept = [axis for axis, extent in enumerate(dims) if extent != 1]
-        return Axes(
-            tuple(labels[axis] for axis in kept),
-            tuple(dims[axis] for axis in kept),
-            tuple(strides[axis] for axis in kept),
-        )
+        """Return the axes of an operand without those of extent 1, whose strides say nothing.
+
+        A repeated label is one axis, the diagonal.
+        """
+        found: dict[int, tuple[int, int]] = {}
+        for label, extent, stride in zip(labels, dims, strides, strict=True):
+            if extent != 1:
+                found[label] = extent, stride + found.get(label, (1, 0))[1]
+        kept = found.values()
+        return Axes(tuple(found), tuple(e for e, _ in kept), tuple(s for _, s in kept))
 
     def over(self, order: Sequence[int]) -> Axes:
         """Return the axes of these labels in this order; an absent label has stride 0, extent 1."""

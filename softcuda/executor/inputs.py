@@ -142,7 +142,7 @@ class Inputs:
             self._filled = [(p, slot) for p, slot in fixed if slot is not None and slot is bound[p]]
             if len(self._filled) < len(fixed):
                 self._filled = []
-        self._is_pointed = self._is_read_by_kernels and self._is_plain
+        self._is_pointed = self._is_read_by_kernels
         return forget
 
     def _bind(self, position: int, array: Array | DeviceArray) -> None:

@@ -10,13 +10,13 @@ many blocks. Labels that one operand alone has are summed with the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from softcuda.backends.cuda.reduce import reduce_steps
+from softcuda.backends.host.contraction import pair_of
 from softcuda.backends.steps import Micro, Operand, Step, Unit
 from softcuda.dtype import DType, compute_dtype
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Cast, Contraction, Dims, Reduce
+from softcuda.graph.shapes import contiguous_strides
 from softcuda.target import Target
 
 __all__ = ["as_reduction", "dot_steps"]
@@ -45,47 +45,28 @@ def as_reduction(unit: Unit) -> Unit | None:
         unit: a contraction of floats, its result not empty.
     """
     anchor = unit.chain[0]
-    params = anchor.params
-    if not isinstance(params, Contraction) or params.compute is not None:
+    if not isinstance(anchor.params, Contraction) or anchor.params.compute is not None:
         return None
-    operands = tuple(unit.operands[source] for source in anchor.sources)
-    extents = _extents((params.a, params.b), operands)
-    wide = [{x for x, d in zip(labels, x_.dims, strict=True) if d > 1} for labels, x_ in
-            zip((params.a, params.b), operands, strict=True)]  # fmt: skip
-    if any(x in wide[0] ^ wide[1] for x in params.out):
+    operands = [unit.operands[source] for source in anchor.sources]
+    strides = contiguous_strides(anchor.dims)
+    product = Operand(unit.result.value, 0, anchor.dims, strides, anchor.dtype)
+    pair = pair_of(*operands, product, anchor.params)
+    classes = pair.classes
+    summed = (*classes.k, *classes.private_a, *classes.private_b)
+    if classes.m or classes.n or not summed:
         return None
-    summed = [x for x in extents if x not in params.out]
-    nearest = [_strides(labels, x.dims, x.strides, summed) for labels, x in
-               zip((params.a, params.b), operands, strict=True)]  # fmt: skip
-    far = {x: max(abs(s) for s in strides) for x, *strides in zip(summed, *nearest, strict=True)}
-    summed.sort(key=lambda x: -far[x])
-    dims = (*anchor.dims, *(extents[x] for x in summed))
-    if len(anchor.dims) == len(dims) or 0 in dims:
+    near = [map(abs, axes.over(summed).strides) for axes in (pair.a, pair.b)]
+    far = dict(zip(summed, map(max, *near), strict=True))
+    summed = tuple(sorted(summed, key=lambda label: -far[label]))
+    dims = (*anchor.dims, *pair.dims(summed))
+    if 0 in dims:
         return None
-    space = (*params.out, *summed)
+    space = (*anchor.params.out, *summed)
     read = tuple(
-        Operand(x.value, x.offset, dims, _strides(labels, x.dims, x.strides, space), x.dtype)
-        for labels, x in zip((params.a, params.b), operands, strict=True)
+        x._replace(dims=dims, strides=axes.over(space).strides)
+        for x, axes in zip(operands, (pair.a, pair.b), strict=True)
     )
     return _unit(unit, read, dims)
-
-
-def _extents(labels: Sequence[Dims], operands: Sequence[Operand]) -> dict[int, int]:
-    """Return the extent of every label: of 1 and another the other."""
-    found: dict[int, int] = {}
-    for own, operand in zip(labels, operands, strict=True):
-        for label, extent in zip(own, operand.dims, strict=True):
-            found[label] = extent if found.get(label, 1) == 1 else found[label]
-    return found
-
-
-def _strides(labels: Dims, dims: Dims, strides: Dims, space: Sequence[int]) -> Dims:
-    """Return an operand's strides over labels: those of a repeated one added, 0 for others."""
-    found: Mapping[int, int] = {
-        label: sum(s for x, d, s in zip(labels, dims, strides, strict=True) if x == label and d > 1)
-        for label in labels
-    }
-    return tuple(found.get(label, 0) for label in space)
 
 
 def _unit(unit: Unit, read: tuple[Operand, ...], dims: Dims) -> Unit:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from softcuda.backends.launches import Argument, KernelLaunch
+from softcuda.backends.launches import Argument, KernelLaunch, scratch
 from softcuda.backends.steps import Micro, Step, Unit
 from softcuda.errors import BackendError
 from softcuda.graph.shapes import numel
 from softcuda.kernelspec import KernelSpec
 from softcuda.target import Target
 
-__all__ = ["Launches", "Maker", "Planned", "aligned", "launch_in_row", "one_step", "step_by_table"]
+__all__ = [
+    "Launches",
+    "Maker",
+    "Planned",
+    "aligned",
+    "launch_in_row",
+    "one_step",
+    "redirected",
+    "step_by_table",
+]
 
 Launches = tuple[KernelLaunch, ...]
 Planned = tuple[Launches, int]  # and the scratch that they share [bytes]
@@ -34,6 +44,30 @@ def aligned(nbytes: int) -> int:
 def launch_in_row(spec: KernelSpec, blocks: int, arguments: tuple[Argument, ...]) -> KernelLaunch:
     """Return the launch of a kernel that counts its blocks and its threads along x alone."""
     return KernelLaunch(spec, (blocks, 1, 1), arguments, (spec.threads, 1, 1))
+
+
+def redirected(
+    launches: Sequence[KernelLaunch], pointers: Sequence[Argument], out: Argument, base: int = 0
+) -> Launches:
+    """Return launches that read and write elsewhere.
+
+    Args:
+        launches: of a unit alone.
+        pointers: what each of its operands is, by number.
+        out: where its result goes.
+        base: where their scratch begins [bytes].
+    """
+
+    def moved(argument: Argument) -> Argument:
+        if argument.kind == "read":
+            return pointers[int(argument.value)]
+        if argument.kind == "scratch":
+            return scratch(int(argument.value) + base)
+        return out if argument.kind == "write" else argument
+
+    return tuple(
+        replace(launch, arguments=tuple(map(moved, launch.arguments))) for launch in launches
+    )
 
 
 def _last(launches: Launches) -> str:

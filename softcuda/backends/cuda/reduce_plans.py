@@ -174,7 +174,7 @@ def dealt(plan: Plan, batches: int, blocks: int, lanes: int, rounds: int = 0) ->
     rounds = max(rounds, -(-batches // _MOST_PARTS), 1)
     if rounds == 1 and batches <= _MAX_PARTS:
         return replace(plan, parts=batches, split=SPLIT_BESIDE, each=1, longs=0)
-    turn = power_above(max(held // blocks, 1) + 1) // 2
+    turn = _turn(held, blocks)
     stretch = turn * rounds
     longs, rest = batches // stretch * turn, batches % stretch
     if longs == 0 or longs + rest > _MAX_PARTS:
@@ -182,6 +182,11 @@ def dealt(plan: Plan, batches: int, blocks: int, lanes: int, rounds: int = 0) ->
     return replace(
         plan, parts=longs + rest, split=SPLIT_BESIDE, each=rounds, turn=turn, longs=longs
     )
+
+
+def _turn(held: int, blocks: int) -> int:
+    """Return how many parts run at once where a part is `blocks` blocks: a power of two."""
+    return power_above(max(held // blocks, 1) + 1) // 2
 
 
 def _batches(measure: Measure, width: int) -> int:
@@ -224,8 +229,7 @@ def _columns(loops: Loops, measure: Measure, tile: ReduceTile, shape: Varying, l
     states = 2 * parted.parts * measure.nbytes  # of a result: written and read
     if states * _STATES_SHARE <= loops.outer_reduced * _VECTOR_BYTES // tile.width:
         return parted
-    turn = power_above(max(held // blocks, 1) + 1) // 2
-    return dealt(plan, batches, blocks, lanes, -(-batches // turn))
+    return dealt(plan, batches, blocks, lanes, -(-batches // _turn(held, blocks)))
 
 
 def _once(plan: Plan, counts: dict[int, int], blocks: int, lanes: int) -> Plan:

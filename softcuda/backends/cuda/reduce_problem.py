@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from softcuda.backends.cuda.axes import broadcast_strides
 from softcuda.backends.cuda.elementwise import chain_launches
 from softcuda.backends.cuda.emitter import Part, split
+from softcuda.backends.cuda.planned import aligned, redirected
 from softcuda.backends.cuda.states import Measure, measure_of
 from softcuda.backends.launches import Argument, KernelLaunch, read, scratch
 from softcuda.backends.launches import write as write_output
@@ -19,8 +19,6 @@ from softcuda.graph.params import Cast, Dims
 from softcuda.graph.shapes import contiguous_strides, numel
 
 __all__ = ["Before", "Problem", "Window", "finished_apart", "prepared_apart", "problem_of"]
-
-_ALIGNMENT: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +96,11 @@ def prepared_apart(unit: Unit, problem: Problem) -> Before:
     result = Operand(0, 0, dims, contiguous_strides(dims), prologue.result)
     launches, used = chain_launches(Unit(prologue.chain, operands, result, ()))
     pointers = [source.pointer for source in problem.sources]
-    place = _aligned(used)
-    moved = _redirected(launches, pointers, scratch(place), 0)
+    place = aligned(used)
+    moved = redirected(launches, pointers, scratch(place))
     source = Window(scratch(place), prologue.result, result.strides)
     made = replace(problem, prologue=Part((), (0,), (prologue.result,)), sources=(source,))
-    return Before(made, moved, _aligned(place + numel(dims) * prologue.result.itemsize))
+    return Before(made, moved, aligned(place + numel(dims) * prologue.result.itemsize))
 
 
 def finished_apart(unit: Unit, before: Before) -> tuple[Before, tuple[KernelLaunch, ...]]:
@@ -117,29 +115,12 @@ def finished_apart(unit: Unit, before: Before) -> tuple[Before, tuple[KernelLaun
     dims = epilogue.chain[-1].dims
     result = Operand(0, 0, dims, contiguous_strides(dims), epilogue.result)
     launches, used = chain_launches(Unit(epilogue.chain, operands, result, ()))
-    start = _aligned(place + numel(anchor.dims) * anchor.dtype.itemsize)
+    start = aligned(place + numel(anchor.dims) * anchor.dtype.itemsize)
     pointers = [scratch(place), *(extra.pointer for extra in problem.extras)]
-    moved = _redirected(launches, pointers, write_output(), start)
+    moved = redirected(launches, pointers, write_output(), start)
     out = replace(problem.out, pointer=scratch(place), dtype=anchor.dtype)
     made = replace(problem, epilogue=Part((), (), (anchor.dtype,)), extras=(), out=out)
-    return Before(made, before.launches, _aligned(start + used)), moved
-
-
-def _redirected(
-    launches: Sequence[KernelLaunch], pointers: Sequence[Argument], out: Argument, base: int
-) -> tuple[KernelLaunch, ...]:
-    """Return launches that read and write elsewhere; their scratch begins at `base`."""
-
-    def moved(argument: Argument) -> Argument:
-        if argument.kind == "read":
-            return pointers[int(argument.value)]
-        if argument.kind == "scratch":
-            return scratch(int(argument.value) + base)
-        return out if argument.kind == "write" else argument
-
-    return tuple(
-        replace(launch, arguments=tuple(map(moved, launch.arguments))) for launch in launches
-    )
+    return Before(made, before.launches, aligned(start + used)), moved
 
 
 def _measured(anchor: Micro, dims: Dims, dtype: DType) -> Measure:
@@ -176,7 +157,3 @@ def _along(anchor: Micro, dims: Dims, strides: Dims) -> Dims:
         step = next(kept) if params.keepdims or not is_reduced else 0
         spread.append(0 if is_reduced else step)
     return tuple(spread)
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from softcuda.backends.cuda.elementwise import chain_launches
-from softcuda.backends.cuda.planned import Launches
-from softcuda.backends.launches import Argument, KernelLaunch, read, write
+from softcuda.backends.cuda.planned import Launches, redirected
+from softcuda.backends.launches import Argument, read
 from softcuda.backends.steps import Micro, Operand, Unit
 from softcuda.dtype import DType
 from softcuda.graph.op import OPS
@@ -32,14 +32,4 @@ def write_operand(unit: Unit, number: int, out: Argument) -> Launches:
     name, params = ("copy", ()) if operand.dtype is dtype else ("cast", Cast(dtype))
     micro = Micro(OPS[name], (0,), operand.dims, dtype, params)
     alone = Unit((micro,), (operand,), dense_operand(operand, dtype), unit.lines)
-    there = {read(0): read(number), write(): out}
-    return tuple(
-        KernelLaunch(
-            launch.spec,
-            launch.grid,
-            tuple(there.get(argument, argument) for argument in launch.arguments),
-            launch.block,
-            launch.shared_bytes,
-        )
-        for launch in chain_launches(alone)[0]
-    )
+    return redirected(chain_launches(alone)[0], [read(number)], out)
