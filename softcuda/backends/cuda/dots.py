@@ -47,10 +47,10 @@ def as_reduction(unit: Unit) -> Unit | None:
     anchor = unit.chain[0]
     if not isinstance(anchor.params, Contraction) or anchor.params.compute is not None:
         return None
-    operands = [unit.operands[source] for source in anchor.sources]
+    a, b = (unit.operands[source] for source in anchor.sources)
     strides = contiguous_strides(anchor.dims)
     product = Operand(unit.result.value, 0, anchor.dims, strides, anchor.dtype)
-    pair = pair_of(*operands, product, anchor.params)
+    pair = pair_of(a, b, product, anchor.params)
     classes = pair.classes
     summed = (*classes.k, *classes.private_a, *classes.private_b)
     if classes.m or classes.n or not summed:
@@ -64,7 +64,7 @@ def as_reduction(unit: Unit) -> Unit | None:
     space = (*anchor.params.out, *summed)
     read = tuple(
         x._replace(dims=dims, strides=axes.over(space).strides)
-        for x, axes in zip(operands, (pair.a, pair.b), strict=True)
+        for x, axes in ((a, pair.a), (b, pair.b))
     )
     return _unit(unit, read, dims)
 
