@@ -153,7 +153,6 @@ class Segment:
         try:
             self._add_nodes(graph)
             graph.instantiate()
-            graph.upload(stream=self._session.stream)
             launch = graph.launcher(stream=self._session.stream)
         except BaseException:
             self._forget_nodes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import softcuda as sc
 from softcuda.driver.library import DRIVER
+from softcuda.driver.memory import DeviceMemory
 from softcuda.pool.device import DeviceArray
 
 DTYPES = ("bool", "int32", "int64", "float16", "float32", "float64")
@@ -141,16 +143,17 @@ def test_memory_is_kept_and_given_back(torch: Any) -> None:
 def test_dropped_and_taken_exports(torch: Any) -> None:
     tensor = resident(np.arange(4, dtype=np.float32))
 
-    def lost() -> int:
-        """Return the device memory that exports took; other processes use the device too."""
-        free, _ = torch.cuda.mem_get_info()
-        for number in range(10_000):
-            tensor.__dlpack__(max_version=(1, 0) if number % 2 else None)
-            torch.from_dlpack(tensor)
+    def held() -> tuple[int, int]:
+        """Return how many owners of the driver's memory live, and who refers to the array."""
         gc.collect()
-        return int(free - torch.cuda.mem_get_info()[0])
+        owners = sum(isinstance(each, DeviceMemory) for each in gc.get_objects())
+        return owners, sys.getrefcount(tensor.data)
 
-    assert min(lost() for _ in range(8)) < 1 << 22
+    before = held()
+    for number in range(10_000):
+        tensor.__dlpack__(max_version=(1, 0) if number % 2 else None)
+        torch.from_dlpack(tensor)
+    assert held() == before
     assert tensor.tolist() == [0, 1, 2, 3]
 
 

@@ -13,6 +13,7 @@ import softcuda as sc
 from softcuda import nn, optim
 from softcuda.dtype import f32
 from softcuda.executor.on_demand import session
+from softcuda.tools.conformance_bench import Bench
 
 Array = np.ndarray[Any, Any]
 
@@ -51,6 +52,25 @@ def test_wide_programs(monkeypatch: pytest.MonkeyPatch, extent: int, reuse: bool
         right = np.maximum((wide * (number + 1.0)) @ b - number, 0) + wide.sum(axis=0) * 0.25
         bound = (number + 1.0) * scale.max() + number + np.abs(wide).sum(axis=0).max()
         assert_close(most.numpy(), right.max(), f32, "matmul", k_extent=2 * extent, scale=bound)
+
+
+def test_graphs_launched_as_soon_as_they_are_made() -> None:
+    """A launch right behind the making of a graph has its arguments.
+
+    One graph runs nine branches side by side and takes 34 kilobytes of arguments; small graphs
+    between its launches are let go of as they run.
+    """
+    profile = Bench("cuda_contract", "cuda").profile
+    rng = np.random.default_rng(0)
+    text = "ps,tu,stq,urp->qr"
+    arrays = [rng.normal(size=shape) for shape in ((3, 3), (3, 3), (3, 3, 3), (3, 3, 3))]
+    right = np.einsum(text, *arrays, optimize=True)
+    for _ in range(300):
+        there = [sc.tensor(array).to("cuda").evaluate() for array in arrays]
+        sliced = sc.compile(sc.einsum(text, *there, memory_limit=64), profile)
+        np.testing.assert_allclose(sliced.run().numpy(), right, rtol=1e-13, atol=1e-13)
+        small = sc.compile(there[0] @ there[1], profile).run()
+        np.testing.assert_allclose(small.numpy(), arrays[0] @ arrays[1], rtol=1e-13, atol=1e-13)
 
 
 # batch, features in, features out: tiles and their edges, few rows, a sum long enough to be cut.
