@@ -14,7 +14,7 @@ import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
 from benchmarks.contractions import EINSUMS, TCCG, Contraction
-from benchmarks.gpu_work import DeviceCase, contracting, run_device_case
+from benchmarks.gpu_work import DeviceCase, run_device_case
 from benchmarks.host_work import by_rows, dense, random_array
 from benchmarks.published import mean_check
 from benchmarks.results import Check, Row, at_least, at_most
@@ -54,7 +54,6 @@ def _case(contraction: Contraction, **more: Any) -> DeviceCase:
         contraction.nbytes,
         torch=partial(_torch, contraction.expression),
         cupy=lambda cupy, *tensors: lambda: cupy.einsum(contraction.expression, *tensors),
-        config=contracting(),
         **more,
     )
 

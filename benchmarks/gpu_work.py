@@ -6,8 +6,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,8 @@ from softcuda import evaluating
 from softcuda.dtype import bf16
 from softcuda.executor.executable import Executable
 from softcuda.profile.model import Profile
-from softcuda.profile.resolve import read
 
-__all__ = ["PROFILE", "DeviceCase", "contracting", "on_device", "run_device_case"]
+__all__ = ["PROFILE", "DeviceCase", "on_device", "run_device_case"]
 
 Array = np.ndarray[Any, Any]
 Submit = Callable[[], Any]
@@ -74,20 +72,6 @@ class DeviceCase:
     published: str = ""
     config: str | Profile = PROFILE
     extra: Sequence[Callable[[Row], Check]] = field(default=())
-
-
-@cache
-def contracting() -> Profile:
-    """Return the profile of the GPU suites with cuda_contract where it names cuda_tiled.
-
-    That backend takes the tiles of cuda_tiled by itself where they are sooner.
-    """
-    profile = read(PROFILE)
-    rows = tuple(
-        row._replace(backend_id="cuda_contract") if row.backend_id == "cuda_tiled" else row
-        for row in profile.rows
-    )
-    return replace(profile, rows=rows)
 
 
 def on_device(array: Array) -> Any:

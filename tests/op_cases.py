@@ -36,7 +36,7 @@ _MADE_FOR = {
     Kind.REDUCTION: "cuda_reduce",
     Kind.SCAN: "cuda_reduce",
     Kind.COMPOSITE: "cuda_reduce",
-    Kind.CONTRACTION: "cuda_tiled",
+    Kind.CONTRACTION: "cuda_contract",
 }
 
 

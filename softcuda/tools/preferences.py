@@ -25,7 +25,7 @@ TIE_RULE: Final = (
 )
 _PREFERRED: Final[Mapping[Kind, str]] = MappingProxyType(
     {
-        Kind.CONTRACTION: "cuda_tiled",
+        Kind.CONTRACTION: "cuda_contract",
         Kind.ELEMENTWISE: "cuda_elementwise",
         Kind.REDUCTION: "cuda_reduce",
         Kind.SCAN: "cuda_reduce",

@@ -28,13 +28,14 @@ from benchmarks.gpu_timing import (
     gpu_of,
     torch_peer,
 )
-from benchmarks.gpu_work import PROFILE, contracting
+from benchmarks.gpu_work import PROFILE
 from benchmarks.host_work import random_array
 from benchmarks.large_profile import large_profile
 from benchmarks.machine import Machine, Peers, Rates
 from benchmarks.timing import Contestant, Schedule, timings
 from softcuda.errors import ArgumentError, ConfigError
 from softcuda.executor import devices
+from softcuda.profile.resolve import read
 from softcuda.profile.writer import render
 
 
@@ -160,5 +161,5 @@ def test_contestants_take_turns_in_every_order() -> None:
 
 
 def test_contractions_are_measured_on_the_backend_made_for_them() -> None:
-    rows = {row.op: row.backend_id for row in contracting().rows if row.dtype is None}
+    rows = {row.op: row.backend_id for row in read(PROFILE).rows if row.dtype is None}
     assert rows["matmul"] == "cuda_contract" and rows["add"] == "cuda_elementwise"
