@@ -31,6 +31,7 @@ __all__ = [
     "KERNELS",
     "absorbs",
     "further_kernels",
+    "in_place",
     "prepare",
     "supports",
 ]
@@ -60,3 +61,12 @@ def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of a contraction, by dots.py where it is a sum, and its chain."""
     return dot_steps(BACKEND_ID, unit, target) or prepare_contract(BACKEND_ID, unit, target)
+
+
+def in_place(step: Step) -> Step:
+    """Return the step itself: a contraction may write what only the chain behind it reads.
+
+    The thread that stores an element has read that element of the chain's operands before; what
+    other threads read in its place, for rows that do not exist, they do not use.
+    """
+    return step

@@ -55,10 +55,10 @@ def program_of(target: str = "sm_90a") -> Program:
 
 
 def test_layers_of_equal_extents_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counting = Counting("cuda_tiled")
-    monkeypatch.setattr(backends()["cuda_tiled"], "prepare", counting)
+    counting = Counting("cuda_contract")
+    monkeypatch.setattr(backends()["cuda_contract"], "prepare", counting)
     program = program_of()
-    assert sum(step.backend_id == "cuda_tiled" for step in program.steps) == 5
+    assert sum(step.backend_id == "cuda_contract" for step in program.steps) == 5
     assert len(counting.asked) == 1
     program_of("sm_80")
     assert len(counting.asked) == 2

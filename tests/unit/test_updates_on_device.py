@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
@@ -61,6 +62,7 @@ def test_kernels_that_write_what_they_read_are_meant_for_it(fake: FakeDriver) ->
     assert copied(turned) == 1, "an operand in another order is read by another kernel"
 
 
+@pytest.mark.parametrize("matmul", ["cuda_tiled", "cuda_contract"])
 @pytest.mark.parametrize(
     ("make", "copies"),
     [
@@ -77,11 +79,12 @@ def test_kernels_that_write_what_they_read_are_meant_for_it(fake: FakeDriver) ->
     ids=["gradient", "new", "turned", "turned_w", "factor", "only", "row", "summed", "reduced"],
 )
 def test_products_and_sums_write_what_only_their_chain_reads(
-    fake: FakeDriver, make: Any, copies: int
+    fake: FakeDriver, make: Any, copies: int, matmul: str
 ) -> None:
     w = on_cuda(np.ones((8, 8), np.float32), "w")
     x, g = (sc.input((16, 8), name=name, device="cuda") for name in "xg")
-    step = sc.compile(sc.sum(g), fast_profile(), target="sm_90a", updates={w: make(w, x, g)})
+    profile = fast_profile(matmul=matmul)
+    step = sc.compile(sc.sum(g), profile, target="sm_90a", updates={w: make(w, x, g)})
     assert copied(step) == copies, str(step)
 
 
@@ -167,11 +170,14 @@ def test_a_run_costs_the_host_the_same_for_any_number_of_variables(
         (segment,) = set(step._ready()._device._segment_of.values())
         segment._launch = lambda: None  # the fake driver runs every kernel in Python
         seen: list[str] = []
+        gc.collect()
+        gc.disable()  # what other tests left would be counted
         sys.setprofile(lambda frame, event, argument: seen.append(event))
         try:
             step.run()
         finally:
             sys.setprofile(None)
+            gc.enable()
         return len(seen)
 
     assert calls(2) == calls(24)
