@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import softcuda as sc
+from benchmarks import contraction_host
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
 from benchmarks.contractions import EINSUMS, TCCG, Contraction
@@ -128,4 +129,5 @@ CASES = (
         for number, (contraction, _) in enumerate(EINSUMS)
     ),
     Case(OTHERS, DIAGONAL, _diagonal),
+    *contraction_host.CASES,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,9 @@ import softcuda as sc
 from benchmarks.cases import Bench, Case
 from benchmarks.gpu_timing import Gpu, gpu_of, segment_graphs
 from benchmarks.gpu_work import on_device
+from benchmarks.host_time import CALLS, host_loop, rounds
 from benchmarks.results import Row, at_most
-from benchmarks.timing import OURS, Samples, ratios, timing_of
+from benchmarks.timing import OURS, ratios, timing_of
 from softcuda.errors import ArgumentError
 from softcuda.executor.executable import Executable
 from softcuda.profile.model import DeviceFacts, PoolSettings, Profile
@@ -30,7 +31,6 @@ TRIPS = "100 kernels: run and wait, against launching their driver graph and wai
 HOST = "100 kernels: host time of Executable.run"
 KERNELS = 100
 BARE = "driver graph"
-ROUNDS, CALLS = 21, 60
 
 OPS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda t, y: t + y,
@@ -125,7 +125,7 @@ def _trip(count: int, name: str, bench: Bench) -> Row:
                 wait_bare()
             return (time.perf_counter() - begin) / CALLS
 
-    taken = _rounds({OURS: ours, BARE: bare}, CALLS)
+    taken = rounds({OURS: ours, BARE: bare}, CALLS)
     row = Row(TRIPS, name, [timing_of(key, samples) for key, samples in taken.items()])
     row.ratios = ratios(taken)
     over = statistics.median(
@@ -134,46 +134,6 @@ def _trip(count: int, name: str, bench: Bench) -> Row:
     row.facts["over the driver graph"] = over
     row.checks = [at_most(f"round trip of 100 kernels of {name} over the driver graph", over, 1.15)]
     return row
-
-
-def _rounds(loops: Mapping[str, Callable[[], float]], calls: int) -> dict[str, Samples]:
-    """Return the samples of loops that take turns in rotating order, warmed up."""
-    taken = {name: Samples(calls) for name in loops}
-    order = list(loops)
-    for loop in loops.values():
-        loop()
-    for done in range(ROUNDS):
-        shift = done % len(order)
-        for name in order[shift:] + order[:shift]:
-            taken[name].seconds.append(loops[name]())
-    return taken
-
-
-def _host_loop(
-    call: Callable[[int], Any], wait: Callable[[], object], *, holds: bool = False
-) -> Callable[[], float]:
-    """Return what gives the median time of a call alone [seconds]; the wait is not counted.
-
-    Args:
-        call: number of the call -> result.
-        wait: waits for the device.
-        holds: whether a result is kept until the next call is done, which then writes others.
-    """
-
-    def loop() -> float:
-        found = []
-        held = None
-        for number in range(CALLS):
-            begin = time.perf_counter()
-            out = call(number)
-            found.append(time.perf_counter() - begin)
-            wait()
-            held = out if holds else None
-            out = None
-        del held
-        return statistics.median(found)
-
-    return loop
 
 
 def _host(taps: int, outputs: int, holds: bool, name: str, bench: Bench) -> Row:
@@ -186,12 +146,12 @@ def _host(taps: int, outputs: int, holds: bool, name: str, bench: Bench) -> Row:
 
     def bare() -> float:
         with context.current():
-            return _host_loop(lambda _: launch(), wait)()
+            return host_loop(lambda _: launch(), wait)()
 
-    loops = {OURS: _host_loop(small.run, wait), BARE: bare}
+    loops = {OURS: host_loop(small.run, wait), BARE: bare}
     patched = "held results" if holds else "other feeds"
-    loops[patched] = _host_loop(small.run if holds else small.fed, wait, holds=holds)
-    taken = _rounds(loops, 1)
+    loops[patched] = host_loop(small.run if holds else small.fed, wait, holds=holds)
+    taken = rounds(loops, 1)
     row = Row(HOST, name, [timing_of(key, samples) for key, samples in taken.items()])
     us = {timing.name: timing.us or 0.0 for timing in row.timings}
     over, nodes = us[OURS] - us[BARE], outputs if holds else taps
