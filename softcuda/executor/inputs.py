@@ -73,7 +73,9 @@ class Inputs:
             and self._is_plain
             and all(self._is_on_device)
             and not any(self._steps)
-        ) and not program.arenas  # of a program whose steps are never bound again
+            # Its steps are bound when `again` is asked, not later in a run.
+            and (device.is_one_launch or not program.arenas)
+        )
         # Position and fixed slot of every leaf that steps read, where they read its slot.
         self._filled: list[tuple[int, Array]] = []
         self._is_pointed = False  # whether kernels know where all leaves were in the run before

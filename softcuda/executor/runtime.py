@@ -64,6 +64,7 @@ class Runtime:
         self._primary = None if self._device is None else self._device.primary
         self._shares_arenas = bool(program.arenas) and not memory.owns_arena
         self._is_one_launch = self._device is not None and self._device.is_one_launch
+        self._joins_arena = self._is_one_launch and "cuda" in program.arenas
         if on_device is not None:
             on_device.ledger.runtimes.add(self)
         renew_in_child(self)
@@ -134,6 +135,8 @@ class Runtime:
         self._is_whole = False
         forget: list[int] = []
         try:
+            if self._joins_arena:  # first of all, since another arena binds every step anew
+                self._join_arena()
             if transient and self._inputs.again(leaves):
                 pass  # calls and kernels are told all that differs
             elif leaves is not self._given or transient or self._calls.stale:
@@ -165,10 +168,6 @@ class Runtime:
     def _launch(self) -> list[Any]:
         """Run a program of one launch, which nothing on the host is part of."""
         calls = self._calls
-        if "cuda" in self.program.arenas:
-            arena = self._memory.arenas.get("cuda")
-            if arena is None or not arena.is_shared:
-                self._join_arena()
         found = self._take_outputs()
         if calls.stale:
             calls.bind_stale()
@@ -227,6 +226,9 @@ class Runtime:
 
     def _join_arena(self) -> None:
         """Take the arena that all programs of one launch share: the stream orders their work."""
+        held = self._memory.arenas.get("cuda")
+        if held is not None and held.is_shared:
+            return
         needed = self.program.arenas["cuda"].nbytes
         shared = self._memory.supplier("cuda").share(needed, self.program.block_bytes)
         self._settle_in("cuda", shared)
