@@ -38,7 +38,7 @@ class _Patch(NamedTuple):
 
     field: Any
     offset_bytes: int
-    bound: BoundKernel | DeviceCopy
+    bound: BoundKernel | SharedInlet | DeviceCopy
 
 
 class DeviceSteps:
@@ -71,7 +71,7 @@ class DeviceSteps:
         self._scratch = scratch
         self._segment_of: dict[int, Segment] = {}
         self._first: dict[int, int] = {}
-        self._patches: dict[tuple[str, int], list[_Patch]] = {}
+        self._patches: dict[str, dict[int, list[_Patch]]] = {s: {} for s in _MOVING.values()}
         self._shared: dict[int, SharedInlet] = {}
         self._kept: list[DeviceMemory] = []
         self.moved: dict[BoundKernel | SharedInlet | DeviceCopy, None] = {}
@@ -122,7 +122,7 @@ class DeviceSteps:
         place = self._program.places[operand.value]
         if place.space in _MOVING:
             patch = _Patch(field, operand.offset * operand.dtype.itemsize, bound)
-            self._patches.setdefault((_MOVING[place.space], place.at), []).append(patch)
+            self._patches[_MOVING[place.space]].setdefault(place.at, []).append(patch)
 
     def _share_inlets(self) -> None:
         """Give every small input that several kernels read a place of its own."""
@@ -130,7 +130,7 @@ class DeviceSteps:
             if number < 0:
                 continue
             line = self._program.graph.lines[number]
-            patches = self._patches.get(("leaf", position), ())
+            patches = self._patches["leaf"].get(position, ())
             readers = {patch.bound for patch in patches}
             if line.op.name != "input" or not 0 < line.nbytes <= INLET_BYTES:
                 continue
@@ -141,6 +141,7 @@ class DeviceSteps:
             reading = [n for n, s in self._segment_of.items() if readers & set(s.kernels[n])]
             inlet = SharedInlet(memory.ptr, line.nbytes, f"leaf {position}", frozenset(reading))
             self._shared[position] = inlet
+            self._patches["leaf"][position] = [_Patch(inlet.src, 0, inlet)]
             self._segment_of[min(reading)].shared_inlets.append(inlet)
 
     @property
@@ -157,12 +158,7 @@ class DeviceSteps:
             at: its position or number there.
             ptr: the device address of its first byte.
         """
-        inlet = self._shared.get(at) if space == "leaf" else None
-        if inlet is not None:
-            inlet.point(ptr)
-            self.moved[inlet] = None
-            return
-        for field, offset_bytes, bound in self._patches.get((space, at), ()):
+        for field, offset_bytes, bound in self._patches[space].get(at, ()):
             field.value = ptr + offset_bytes
             self.moved[bound] = None
 

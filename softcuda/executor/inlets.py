@@ -92,28 +92,23 @@ class SharedInlet:
 
     Attributes:
         node: its node, once the driver graph is made.
+        src: what is copied; `value` is its address, and `node.apply()` follows where it is changed.
     """
 
-    __slots__ = ("_src", "dst", "label", "nbytes", "node", "readers")
+    __slots__ = ("dst", "label", "nbytes", "node", "readers", "src")
 
     def __init__(self, dst: int, nbytes: int, label: str, readers: frozenset[int]) -> None:
-        self._src = 0
         self.readers = readers
         self.dst = dst
         self.nbytes = nbytes
         self.label = label
         self.node: CopyNode | None = None
-
-    def point(self, src: int) -> None:
-        """Copy from another address, from the next run on; `node.apply()` follows."""
-        self._src = src
-        if self.node is not None:
-            self.node.params.srcDevice = src
+        self.src = _End(self, "srcDevice")
 
     def add_to(self, graph: CudaGraph, after: Nodes) -> CopyNode:
         """Return its new node of a driver graph."""
         self.node = graph.add_copy(
-            CopyEnd(self.dst), CopyEnd(self._src), self.nbytes, after=after, label=self.label
+            CopyEnd(self.dst), CopyEnd(self.src.value), self.nbytes, after=after, label=self.label
         )
         return self.node
 
@@ -147,11 +142,11 @@ class DeviceCopy:
 
 
 class _End:
-    """The address of one end of a device copy."""
+    """The address of one end of a copy on the device."""
 
     __slots__ = ("_copy", "_field", "_value")
 
-    def __init__(self, copy: DeviceCopy, field: str) -> None:
+    def __init__(self, copy: SharedInlet | DeviceCopy, field: str) -> None:
         self._copy = copy
         self._field = field
         self._value = 0

@@ -98,14 +98,17 @@ class Inputs:
             return True
         if not self._is_pointed or self._calls.stale:
             return False
-        pointers = self._pointers
+        bound, pointers = self._memory.leaves, self._pointers
         for position, array in enumerate(leaves):
+            if array is bound[position]:
+                continue
             if isinstance(array, np.ndarray):  # a feed that has to be brought there
                 return False
-            if array.ptr != pointers[position]:
-                pointers[position] = array.ptr
-                self._memory.leaves[position] = None  # where a host array was copied, if it was
-                self._device.move("leaf", position, array.ptr)  # type: ignore[union-attr]
+            ptr = array.ptr
+            if ptr != pointers[position]:
+                pointers[position] = ptr
+                bound[position] = None  # where a host array was copied, if it was
+                self._device.move("leaf", position, ptr)  # type: ignore[union-attr]
         return True
 
     def take(

@@ -138,7 +138,7 @@ class Runtime:
             if self._joins_arena:  # first of all, since another arena binds every step anew
                 self._join_arena()
             if transient and self._inputs.again(leaves):
-                pass  # calls and kernels are told all that differs
+                self._given = None  # calls and kernels were told all that differs
             elif leaves is not self._given or transient or self._calls.stale:
                 forget = self._inputs.take(leaves, variables, transient)
                 self._given = None if transient or self._inputs.is_guarding else leaves

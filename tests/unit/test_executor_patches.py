@@ -213,3 +213,34 @@ def test_a_failed_patch_leaves_the_executable_usable(fake: FakeDriver) -> None:
     assert [pointers[READS[1]] for _, pointers in fake.launched[-4:]] == 4 * [new.data.ptr]
     executable.run()
     assert [pointers[READS[1]] for _, pointers in fake.launched[-4:]] == 4 * [leaf.data.ptr]
+
+
+@pytest.mark.parametrize("reads", [1, 4])
+def test_a_leaf_that_is_fed_no_longer_has_its_own_value(fake: FakeDriver, reads: int) -> None:
+    """Without an arena and with one: kernels are told its own address again."""
+    leaf, other, new = tensor(8), tensor(8), tensor(8)
+    made = other * leaf if reads == 1 else summed(leaf, other, reads)
+    executable = sc.compile(made, NAIVE)
+    for feeds in ({}, {leaf: new}, {}, {leaf: new}, {leaf: new}, {other: new}, {}):
+        executable.run(feeds or None)
+        launched = [pointers for _, pointers in fake.launched[-len(executable.program.steps) :]]
+        address = feeds.get(leaf, leaf).data.ptr
+        assert [pointers[READS[1]] for pointers in launched[-reads:]] == reads * [address]
+        assert launched[0][READS[0]] == feeds.get(other, other).data.ptr
+
+
+def test_fed_programs_go_to_an_arena_that_grew(fake: FakeDriver) -> None:
+    leaf, other, new, third = (tensor(64) for _ in range(4))
+    small = sc.compile(summed(leaf, other, 3), NAIVE)
+    large = sc.compile(summed(tensor(1 << 20), tensor(1 << 20), 3), NAIVE)
+    small.run({leaf: new})
+    small.run({leaf: third})
+    large.run()
+    small.run({leaf: new})
+    arena = small._ready()._memory.arenas["cuda"]
+    assert arena is large._ready()._memory.arenas["cuda"]
+    launched = [pointers for _, pointers in fake.launched[-3:]]
+    assert [pointers[READS[1]] for pointers in launched] == 3 * [new.data.ptr]
+    assert all(
+        arena.ptr <= pointers[WRITES] < arena.ptr + arena.nbytes for pointers in launched[:-1]
+    )
