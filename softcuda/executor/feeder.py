@@ -48,7 +48,7 @@ class Feeder:
         """
         if type(feeds) is not dict and not isinstance(feeds, Mapping):
             raise self._no_mapping(feeds)
-        names, positions = self._names, self._positions
+        names, positions, wanted = self._names, self._positions, self._declared
         given: dict[int, Any] = {}
         for key, value in [*feeds.items(), *by_name.items()] if by_name else feeds.items():
             position = names.get(key) if isinstance(key, str) else positions.get(id(key))
@@ -58,7 +58,7 @@ class Feeder:
                 raise FeedError(
                     f"run: {self._label(position)} is fed twice; give each leaf one value"
                 )
-            given[position] = arrays[position] = conform(value, self._declared[position])
+            given[position] = arrays[position] = conform(value, wanted[position])
         if self._missing:
             self.check_complete(given)
         return given

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +27,8 @@ __all__ = ["Declared", "conform", "declared", "restrided"]
 Array = np.ndarray[Any, Any]
 
 
-class Declared(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Declared:
     """What a leaf was declared as, which its feeds must be.
 
     Attributes:

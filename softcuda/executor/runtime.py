@@ -97,7 +97,7 @@ class Runtime:
             self._is_running = True
             try:
                 if not self._shared:
-                    if self._primary is None:
+                    if self._primary is None or self._primary.is_current():
                         return self._run(leaves, variables, transient)
                     return self._on_device(leaves, variables, transient)
                 if self._locks.every is not None:
