@@ -85,7 +85,7 @@ def conform(value: Any, leaf: Declared) -> Array | DeviceArray:
             f"run: the feed of {leaf.label} has shape {list(array.shape)}; allowed is "
             f"{list(leaf.dims)}, the shape it was declared with; compile again for another shape"
         )
-    fits = all(
+    fits = array.strides == leaf.strides_bytes or all(
         have == want or extent <= 1
         for extent, have, want in zip(leaf.dims, array.strides, leaf.strides_bytes, strict=True)
     )

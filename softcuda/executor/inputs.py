@@ -68,17 +68,16 @@ class Inputs:
         # Variables are read where they lie, under their locks.
         self._read = [position for position, line in enumerate(self._lines) if line is not None]
         self._is_plain = not any(line and line.op is _VARIABLE for line in self._lines)
-        self._is_read_by_kernels = (
+        self._is_told = (
             device is not None
             and self._is_plain
-            and all(self._is_on_device)
-            and not any(self._steps)
+            and not any(map(operator.and_, map(bool, self._steps), self._is_on_device))
             # Its steps are bound when `again` is asked, not later in a run.
             and (device.is_one_launch or not program.arenas)
         )
         # Position and fixed slot of every leaf that steps read, where they read its slot.
         self._filled: list[tuple[int, Array]] = []
-        self._is_pointed = False  # whether kernels know where all leaves were in the run before
+        self._is_pointed = False  # whether steps know where all leaves were in the run before
         self._landings: dict[int, DeviceArray] = {}
         self.fixed_bytes = 0
 
@@ -89,7 +88,7 @@ class Inputs:
             leaves: as in `take`.
 
         Returns:
-            True where all leaves are copied to the host memory that steps are bound to, or read by
+            True where all leaves are copied to the memory that steps are bound to, or read by
             kernels alone, which are told the addresses. False where `take` has to see to it.
         """
         if self._filled:
@@ -102,8 +101,12 @@ class Inputs:
         for position, array in enumerate(leaves):
             if array is bound[position]:
                 continue
-            if isinstance(array, np.ndarray):  # a feed that has to be brought there
-                return False
+            if isinstance(array, np.ndarray):
+                places = self._landings if self._is_on_device[position] else self._fixed
+                if bound[position] is None or bound[position] is not places.get(position):
+                    return False
+                self._copied(position, array, is_passing=True)
+                continue
             ptr = array.ptr
             if ptr != pointers[position]:
                 pointers[position] = ptr
@@ -134,7 +137,7 @@ class Inputs:
                 continue
             kept = array
             if isinstance(array, np.ndarray):
-                kept = self._copied(position, array, position in transient)
+                kept = self._copied(position, array, is_passing=position in transient)
             if kept is array and self._updated:
                 kept = self._buffers.apart(position, array)
                 self.is_guarding |= kept is not array
@@ -147,7 +150,7 @@ class Inputs:
             self._filled = [(p, slot) for p, slot in fixed if slot is not None and slot is bound[p]]
             if len(self._filled) < len(fixed):
                 self._filled = []
-        self._is_pointed = self._is_read_by_kernels
+        self._is_pointed = self._is_told
         return forget
 
     def _bind(self, position: int, array: Array | DeviceArray) -> None:
@@ -162,7 +165,7 @@ class Inputs:
         if self._steps[position]:
             self._calls.spoil(self._steps[position])
 
-    def _copied(self, position: int, array: Array, is_passing: bool) -> Array | DeviceArray:
+    def _copied(self, position: int, array: Array, *, is_passing: bool) -> Array | DeviceArray:
         """Return the copy of a host array that steps read, itself where they read it in place."""
         if self._is_on_device[position]:
             landing = self._landings[position] = land(array, self._landings.get(position))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -56,10 +57,12 @@ _EXCHANGE = "softcuda.executor.exchange"
 _SHARING = "softcuda.executor.sharing"
 _SAVED = "softcuda.executor.saved.files"
 
+_module = cache(import_module)  # which takes 0.4 us to find a module that is there
+
 
 def session(ordinal: int = 0) -> DeviceSession:
     """Return the session of a device; see softcuda.executor.devices."""
-    made: DeviceSession = import_module(_DEVICES).session(ordinal)
+    made: DeviceSession = _module(_DEVICES).session(ordinal)
     return made
 
 
@@ -72,7 +75,7 @@ def session_for(program: Program) -> DeviceSession | None:
     if not program.uses_cuda:
         return None
     wanted = program.target.arch or "CUDA"
-    on_device: DeviceSession = import_module(_DEVICES).usable_session(
+    on_device: DeviceSession = _module(_DEVICES).usable_session(
         f"run: the graph was compiled for {wanted}",
         "save it with executable.save(FILE) and load it on a machine that has one, or compile it "
         "with config='default' to run on this CPU",
@@ -93,20 +96,20 @@ def cuda_target(ordinal: int = 0, backend_ids: Iterable[str] = ()) -> Target | s
         backend_ids: backends that are likely needed next. The first call loads them while the
             driver initialises, which takes 0.1 s and leaves the interpreter alone.
     """
-    driver = import_module(_LIBRARY).DRIVER
+    driver = _module(_LIBRARY).DRIVER
     if not driver.is_initialized:
         with _beside(driver.initialize):
             for needed in (_DEVICES, _STEPS):
-                import_module(needed)
+                _module(needed)
             for backend_id in backend_ids:
                 backends().get(backend_id)
-    found: Target | str = import_module(_DEVICES).cuda_target(ordinal)
+    found: Target | str = _module(_DEVICES).cuda_target(ordinal)
     return found
 
 
 def cuda_facts(ordinal: int = 0) -> DeviceFacts:
     """Return the facts of a device that profiles are told apart by."""
-    found: DeviceFacts = import_module(_DEVICES).cuda_facts(ordinal)
+    found: DeviceFacts = _module(_DEVICES).cuda_facts(ordinal)
     return found
 
 
@@ -128,7 +131,7 @@ def _beside(work: Callable[[], object]) -> Iterator[None]:
 
 def device_steps(program: Program, on: DeviceSession, memory: ProgramMemory) -> DeviceSteps:
     """Return the CUDA steps and transfers of a program, ready to be bound."""
-    made: DeviceSteps = import_module(_STEPS).DeviceSteps(
+    made: DeviceSteps = _module(_STEPS).DeviceSteps(
         program, on, memory.window, memory.address, memory.scratch_address
     )
     return made
@@ -143,13 +146,13 @@ def compile_kernels(program: Program) -> None:
     """
     specs = [launch.spec for step in program.steps for launch in step.launches]
     if specs:
-        import_module("softcuda.loader").compile_for(specs, program.target.arch)
+        _module("softcuda.loader").compile_for(specs, program.target.arch)
 
 
 def nvrtc_architectures() -> tuple[int, ...]:
     """Return the architectures that NVRTC makes cubins for; () where there is no NVRTC."""
     try:
-        known: tuple[int, ...] = import_module("softcuda.nvrtc.library").NVRTC.architectures()
+        known: tuple[int, ...] = _module("softcuda.nvrtc.library").NVRTC.architectures()
     except NvrtcNotFound:
         return ()
     return known
@@ -162,38 +165,38 @@ def device_memory(on: DeviceSession, nbytes: int) -> Any:
 
 def shared_array(what: str, value: object, **options: bool | None) -> DeviceArray:
     """Return a CUDA array of another library as a device array; see softcuda.executor.sharing."""
-    made: DeviceArray = import_module(_SHARING).share(what, value, **options)
+    made: DeviceArray = _module(_SHARING).share(what, value, **options)
     return made
 
 
 def upload(array: Array, *, is_volatile: bool = False, what: str = "run") -> DeviceArray:
     """Return a dense copy of a host array on the device; see softcuda.executor.exchange."""
-    made: DeviceArray = import_module(_EXCHANGE).send(array, is_volatile=is_volatile, what=what)
+    made: DeviceArray = _module(_EXCHANGE).send(array, is_volatile=is_volatile, what=what)
     return made
 
 
 def land(array: Array, landing: DeviceArray | None) -> DeviceArray:
     """Return a copy of a host array in device memory; see softcuda.executor.exchange."""
-    made: DeviceArray = import_module(_EXCHANGE).landed(array, landing)
+    made: DeviceArray = _module(_EXCHANGE).landed(array, landing)
     return made
 
 
 def duplicate(array: DeviceArray, *, is_volatile: bool = False) -> DeviceArray:
     """Return a copy of a device array; see softcuda.executor.exchange."""
-    made: DeviceArray = import_module(_EXCHANGE).copy_of(array, is_volatile=is_volatile)
+    made: DeviceArray = _module(_EXCHANGE).copy_of(array, is_volatile=is_volatile)
     return made
 
 
 def write_array(target: DeviceArray, value: Array | DeviceArray) -> None:
     """Write values into a dense device array; see softcuda.executor.exchange."""
-    import_module(_EXCHANGE).overwrite(target, value)
+    _module(_EXCHANGE).overwrite(target, value)
 
 
 def device_capsule(
     array: DeviceArray, stream: Any, *, versioned: bool, read_only: bool, copied: bool
 ) -> object:
     """Return a DLPack capsule of a device array; see softcuda.executor.exchange."""
-    made: object = import_module(_EXCHANGE).encapsulate(
+    made: object = _module(_EXCHANGE).encapsulate(
         array, stream, versioned=versioned, read_only=read_only, copied=copied
     )
     return made
@@ -201,7 +204,7 @@ def device_capsule(
 
 def cuda_interface(array: DeviceArray) -> dict[str, Any]:
     """Return the CUDA array interface of a device array; see softcuda.executor.exchange."""
-    made: dict[str, Any] = import_module(_EXCHANGE).describe(array)
+    made: dict[str, Any] = _module(_EXCHANGE).describe(array)
     return made
 
 
@@ -209,4 +212,4 @@ def write_saved(
     path: str, program: Program, leaves: Sequence[Node], skeleton: Any, definition: Definition
 ) -> None:
     """Write an executable to a file; see softcuda.executor.saved.files."""
-    import_module(_SAVED).write_executable(path, program, leaves, skeleton, definition)
+    _module(_SAVED).write_executable(path, program, leaves, skeleton, definition)

@@ -202,3 +202,27 @@ def test_hidden_devices(value: str, monkeypatch: pytest.MonkeyPatch, fake: FakeD
         sc.compile(-sc.tensor([1.0]), kernel_profile())
     assert f"CUDA_VISIBLE_DEVICES is {value!r}" in str(caught.value)
     assert "pass config='default', or target='sm_90a'" in str(caught.value)
+
+
+@pytest.mark.parametrize("is_chain", [False, True])
+def test_feeds_of_the_host_and_of_the_device_take_turns(fake: FakeDriver, is_chain: bool) -> None:
+    """Each run computes with what it was given, whatever the runs before were given."""
+    own = on_device(floats(0))
+    x, y = sc.input((5,), name="x"), sc.input((5,), name="y", device="cuda")
+    made = x + y + own if is_chain else x + y
+    executable = sc.compile(-made if is_chain else made, kernel_profile())
+    last = executable.run({"x": floats(1), "y": floats(2)})
+    kept = last.numpy().copy()
+    for seed, order in enumerate((0, 0, 1, 1, 2, 3, 0, 3, 2, 1, 0, 0)):
+        given_x, given_y = floats(10 + seed), floats(30 + seed)
+        feeds: dict[Any, Any] = {
+            "x": on_device(given_x) if order & 1 else given_x,
+            "y": given_y if order & 2 else on_device(given_y),
+        }
+        replaced = floats(50 + seed)
+        if is_chain and seed % 3 == 1:
+            feeds[own] = on_device(replaced) if order & 1 else replaced
+        value = replaced if own in feeds else floats(0)
+        right = -((given_x + given_y) + value) if is_chain else given_x + given_y
+        np.testing.assert_array_equal(executable.run(feeds).numpy(), right)
+    np.testing.assert_array_equal(last.numpy(), kept)
