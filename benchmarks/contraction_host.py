@@ -11,7 +11,7 @@ import numpy as np
 import softcuda as sc
 from benchmarks.accuracy import compare, tolerance
 from benchmarks.cases import Bench, Case
-from benchmarks.gpu_timing import cupy_peer, gpu_of, segment_graphs, torch_peer
+from benchmarks.gpu_timing import cupy_peer, gpu_of, kernel_graph, torch_peer
 from benchmarks.gpu_work import PROFILE, on_device
 from benchmarks.host_time import host_loop, rounds
 from benchmarks.host_work import random_array
@@ -49,16 +49,12 @@ class _Product(NamedTuple):
     held: Any
 
 
-def _product() -> _Product:
+def _product(bench: Bench) -> _Product:
     arrays = [[random_array(2 * k + n, EXTENT, EXTENT) for n in range(2)] for k in range(2)]
     pairs = [[on_device(array) for array in pair] for pair in arrays]
     executable = sc.compile(sc.einsum(EXPRESSION, *pairs[0]), PROFILE)
     held = executable, executable.run()
-    graphs = segment_graphs(executable)
-    if len(graphs) != 1 or len(graphs[0].nodes) != 1:
-        nodes = [len(graph.nodes) for graph in graphs]
-        raise ArgumentError(f"driver graphs of {nodes} nodes; this case is about one of one node")
-    return _Product(arrays, pairs, graphs[0], held)
+    return _Product(arrays, pairs, kernel_graph(gpu_of(bench), executable), held)
 
 
 def _check(what: str, product: _Product, call: Callable[[int], Any]) -> None:
@@ -129,7 +125,7 @@ def _over_launch(
         bench: of a GPU suite.
     """
     wait = gpu_of(bench).on.synchronize
-    product = _product()
+    product = _product(bench)
     submit = make(product)
     _check(what, product, lambda number: submit(product.pairs[number]))
     peers, absent = _peers(bench, product)
@@ -161,7 +157,7 @@ def _einsum(product: _Product) -> Callable[[list[Any]], Any]:
 def _compiled(what: str, bench: Bench) -> Row:
     """Time a compiled graph of an einsum beside the same one of a matmul."""
     wait = gpu_of(bench).on.synchronize
-    product = _product()
+    product = _product(bench)
     a, b = product.pairs[0]
     made = {
         OURS: sc.compile(sc.einsum(EXPRESSION, a, b), PROFILE),

@@ -18,6 +18,7 @@ from softcuda.driver.stream import Event
 from softcuda.errors import ArgumentError
 from softcuda.executor.devices import DeviceSession
 from softcuda.executor.executable import Executable
+from softcuda.executor.segments import Segment
 from softcuda.pool.device import DeviceArray
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "device_turns",
     "gpu_of",
     "graph_contestant",
+    "kernel_graph",
     "segment_graphs",
     "torch_peer",
 ]
@@ -127,28 +129,57 @@ def device_turns(
     return turns
 
 
-def segment_graphs(executable: Executable) -> list[CudaGraph]:
-    """Return the driver graphs of an executable that has run, in their order.
+def _segments(executable: Executable) -> list[Segment]:
+    """Return the segments of an executable that has run, in their order.
 
     They write the outputs of its last run, which the caller holds.
 
     Raises:
-        ArgumentError: some of its work is not in driver graphs.
+        ArgumentError: some of its work is in none.
     """
     program = executable.program
     outside = [s for s in program.steps if not program.on_device(s) or s.kernel in ("h2d", "d2h")]
     runtime = executable._ready()
     if outside or runtime._device is None:
         raise ArgumentError(
-            f"{executable!r} has {len(outside)} steps outside of its driver graphs; allowed is a "
+            f"{executable!r} has {len(outside)} steps outside of its segments; allowed is a "
             "program that runs on the device alone, with leaves that are there already"
         )
-    segments = dict.fromkeys(runtime._device._segment_of.values())
+    return list(dict.fromkeys(runtime._device._segment_of.values()))
+
+
+def segment_graphs(executable: Executable) -> list[CudaGraph]:
+    """Return the driver graphs of an executable that has run, in their order; see `_segments`.
+
+    A kernel alone is in none.
+    """
+    segments = _segments(executable)
     return [segment._graph for segment in segments if segment._graph is not None]
 
 
+def kernel_graph(gpu: Gpu, executable: Executable) -> CudaGraph:
+    """Return a driver graph of the one kernel of an executable that has run; see `_segments`.
+
+    Raises:
+        ArgumentError: it has not one kernel.
+    """
+    kernels = [
+        (segment, bound)
+        for segment in _segments(executable)
+        for bounds in segment.kernels.values()
+        for bound in bounds
+    ]
+    if len(kernels) != 1:
+        raise ArgumentError(f"{executable!r} has {len(kernels)} kernels; allowed is one")
+    ((segment, bound),) = kernels
+    graph = CudaGraph(gpu.on.context, bound.label)
+    graph.add_kernel(*segment._function_of(bound), bound.args)
+    graph.instantiate()
+    return graph
+
+
 def graph_contestant(gpu: Gpu, executable: Executable, name: str = OURS) -> Contestant:
-    """Return the contestant that launches the driver graph of a compiled graph of one output.
+    """Return the contestant that launches what a compiled graph of one output is on the device.
 
     Raises:
         ArgumentError: the output is not on the device.
@@ -157,12 +188,13 @@ def graph_contestant(gpu: Gpu, executable: Executable, name: str = OURS) -> Cont
     out = held.data
     if not isinstance(out, DeviceArray):
         raise ArgumentError(f"{executable!r} has its output on the host; allowed is the device")
-    graphs = segment_graphs(executable)
-    stream = gpu.on.stream
+    segments = _segments(executable)
+    context = gpu.on.context
 
     def submit() -> None:
-        for graph in graphs:
-            graph.launch(stream=stream)
+        with context.current():
+            for segment in segments:
+                segment.run()
 
     def result() -> Array:
         submit()

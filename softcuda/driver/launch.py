@@ -5,8 +5,10 @@ Source: CUDA Driver API, "Execution Control", cuLaunchKernelEx.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import addressof, byref, c_int
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Final
 
@@ -163,6 +165,17 @@ class Launch:
         primary.state.submit(handle, self.label)
         if context.is_synchronous and not stream.is_capturing:
             stream.synchronize()
+
+    def launcher(self, *, stream: Stream) -> Callable[[], object]:
+        """Return a call without arguments that gives the kernel to a stream.
+
+        It is the bare driver call: the caller has the context current, notes the step with
+        `context.state.submit`, and keeps this launch and the stream as long as it uses the call.
+        """
+        function = self.function
+        self._native.struct.hStream = stream.handle
+        launch = function.context.driver.cuLaunchKernelEx
+        return partial(launch, self._config, function.pointer, self._params, None)
 
 
 def max_active_clusters(function: Function, config: LaunchConfig) -> int:

@@ -15,7 +15,8 @@ from softcuda.compiler.program import Place
 from softcuda.driver.arguments import ArgBuffer
 from softcuda.driver.graph import CudaGraph
 from softcuda.driver.graph_nodes import GraphNode, KernelNode
-from softcuda.driver.launch import LaunchConfig
+from softcuda.driver.launch import Launch, LaunchConfig
+from softcuda.driver.module import Function
 from softcuda.executor.devices import DeviceSession
 from softcuda.executor.inlets import DeviceCopy, HostInlet, SharedInlet
 from softcuda.graph.shapes import numel
@@ -75,6 +76,9 @@ def _type_of(argument: Argument) -> type[Any]:
 class Segment:
     """Consecutive CUDA steps: a driver graph whose nodes wait for what they depend on.
 
+    One kernel alone is launched by itself: it reads its arguments at each launch, while the node
+    of a driver graph has to be told each address by a call of its own.
+
     Small arrays that come from the host between them are nodes too, and copies on the device. The
     kernels of one step run one after the other; steps that share no memory, side by side.
 
@@ -102,6 +106,7 @@ class Segment:
         self._steps = steps
         self._places = places
         self._graph: CudaGraph | None = None
+        self._alone: Launch | None = None
         self._launch: Callable[[], object] | None = None
         self.kernels = {
             number: [
@@ -148,7 +153,13 @@ class Segment:
             self._session.stream.synchronize()
 
     def _build(self) -> Callable[[], object]:
-        """Make the driver graph; return the call that launches it."""
+        """Make the driver graph, or the launch of a kernel alone; return the call to launch it."""
+        kernels = [bound for all_ in self.kernels.values() for bound in all_]
+        self._session.loader.prepare([bound.launch.spec for bound in kernels])
+        if len(kernels) == 1 and not (self.host_inlets or self.copies or self.shared_inlets):
+            (bound,) = kernels
+            self._alone = Launch(*self._function_of(bound), bound.args, bound.label)
+            return self._alone.launcher(stream=self._session.stream)
         graph = CudaGraph(self._session.context, self.label)
         try:
             self._add_nodes(graph)
@@ -173,8 +184,6 @@ class Segment:
                 bound.node = None
 
     def _add_nodes(self, graph: CudaGraph) -> None:
-        loader = self._session.loader
-        loader.prepare([bound.launch.spec for all_ in self.kernels.values() for bound in all_])
         inlets = [shared.add_to(graph, ()) for shared in self.shared_inlets]
         reading: dict[int, int] = {}  # step -> the inlets that it reads, as bits
         for place, shared in enumerate(self.shared_inlets):
@@ -189,19 +198,20 @@ class Segment:
             behind[number] = known | own
             done[number] = self._add_step(graph, number, before)
 
+    def _function_of(self, bound: BoundKernel) -> tuple[Function, LaunchConfig]:
+        """Return the function of a kernel, loaded, and the shape of its launch."""
+        launch = bound.launch
+        shape = LaunchConfig(launch.grid, launch.block, launch.shared_bytes)
+        return self._session.loader.function(launch.spec), shape
+
     def _add_step(self, graph: CudaGraph, number: int, before: Sequence[GraphNode]) -> GraphNode:
         """Add the nodes of a step, one after the other; return the last one."""
         moving = self.host_inlets.get(number) or self.copies.get(number)
         if moving is not None:
             return moving.add_to(graph, before)
         for bound in self.kernels[number]:
-            launch = bound.launch
             bound.node = graph.add_kernel(
-                self._session.loader.function(launch.spec),
-                LaunchConfig(launch.grid, launch.block, launch.shared_bytes),
-                bound.args,
-                after=before,
-                label=bound.label,
+                *self._function_of(bound), bound.args, after=before, label=bound.label
             )
             before = (bound.node,)
         return before[0]
