@@ -160,7 +160,7 @@ class KernelNode(GraphNode):
             self._primary.driver.cuGraphExecKernelNodeSetParams_v2,
             c_void_p(executable.handle),
             self.pointer,
-            byref(self.params),
+            self.params,  # whose address goes to the driver, found sooner than by byref
         )
 
 
@@ -212,7 +212,7 @@ class CopyNode(GraphNode):
             self._primary.driver.cuGraphExecMemcpyNodeSetParams,
             c_void_p(executable.handle),
             self.pointer,
-            byref(self.params),
+            self.params,
             c_void_p(self._primary.handle),
         )
 
@@ -265,6 +265,6 @@ class FillNode(GraphNode):
             self._primary.driver.cuGraphExecMemsetNodeSetParams,
             c_void_p(executable.handle),
             self.pointer,
-            byref(self.params),
+            self.params,
             c_void_p(self._primary.handle),
         )

@@ -6,7 +6,7 @@ Source: CUDA Driver API, "Execution Control", cuLaunchKernelEx.
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import addressof, byref, c_int
+from ctypes import addressof, byref, c_int, c_void_p
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -175,7 +175,9 @@ class Launch:
         function = self.function
         self._native.struct.hStream = stream.handle
         launch = function.context.driver.cuLaunchKernelEx
-        return partial(launch, self._config, function.pointer, self._params, None)
+        pointers = self._params
+        params = None if pointers is None else c_void_p(addressof(pointers))
+        return partial(launch, self._native.struct, function.pointer, params, None)
 
 
 def max_active_clusters(function: Function, config: LaunchConfig) -> int:
