@@ -244,3 +244,20 @@ def test_fed_programs_go_to_an_arena_that_grew(fake: FakeDriver) -> None:
     assert all(
         arena.ptr <= pointers[WRITES] < arena.ptr + arena.nbytes for pointers in launched[:-1]
     )
+
+
+def test_a_kernel_alone_reads_its_arguments_at_each_launch(fake: FakeDriver) -> None:
+    leaf, other, new = tensor(8), tensor(8), tensor(8)
+    executable = sc.compile(leaf + other, NAIVE)
+    first = executable.run()
+    calls = counted(fake, lambda: executable.run({leaf: new}))
+    assert calls["cuLaunchKernelEx"] == 1
+    assert calls[LAUNCH] == calls[PATCH] == 0
+    _, pointers = fake.launched[-1]
+    assert [pointers[place] for place in READS] == [new.data.ptr, other.data.ptr]
+    assert pointers[WRITES] != first.data.ptr
+    fake.fail("cuLaunchKernelEx", 701)
+    with pytest.raises(sc.errors.DriverError, match="cuLaunchKernelEx"):
+        executable.run()
+    executable.run()
+    assert fake.launched[-1][1][READS[0]] == leaf.data.ptr
