@@ -159,7 +159,7 @@ def _einsum(product: _Product) -> Callable[[list[Any]], Any]:
 def _evaluated(bench: Bench) -> Row:
     """Time einsum defined and evaluated, and the look for the profile that is a part of it.
 
-    A profile that is named by a path, as here, is looked at by each evaluation: it may have changed.
+    Each evaluation looks at a profile that is named by a path, as here: it may have changed.
     """
     row = _over_launch(_einsum, EVALUATED, 10.0, bench)
     looked = host_loop(lambda _: resolve(None, added_devices()), gpu_of(bench).on.synchronize)
