@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Declared", "conform", "declared", "restrided"]
 
 Array = np.ndarray[Any, Any]
+
+_ARRAY: Final = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def conform(value: Any, leaf: Declared) -> Array | DeviceArray:
             and data.dtype is leaf.stored
             and data.shape == leaf.dims
             and data.strides == leaf.strides_bytes
-            and isinstance(data, np.ndarray) is not leaf.is_on_device
+            and (data.__class__ is _ARRAY) is not leaf.is_on_device
         ):
             return data  # type: ignore[no-any-return]
     array = _array_of(value, leaf.dtype, leaf.label)
