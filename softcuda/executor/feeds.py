@@ -136,6 +136,15 @@ def _array_of(value: Any, dtype: DType, label: str) -> Array | DeviceArray:
 
 
 def _of_dtype(array: Array | DeviceArray, dtype: DType, label: str) -> Array | DeviceArray:
+    if array.dtype is not dtype.numpy:
+        _check_dtype(array, dtype, label)
+    if not isinstance(array, np.ndarray):
+        return array
+    return plain_bools(array) if array.dtype == dtype.numpy else dense_copy(array, dtype.numpy)
+
+
+def _check_dtype(array: Array | DeviceArray, dtype: DType, label: str) -> None:
+    """Refuse elements of another dtype; another order of their bytes is none."""
     try:
         stored = dtype_of_array(array.dtype)
     except SoftCudaError as error:
@@ -145,9 +154,6 @@ def _of_dtype(array: Array | DeviceArray, dtype: DType, label: str) -> Array | D
             f"run: the feed of {label} has dtype {array.dtype}; allowed is {dtype}; "
             f"convert it with .astype('{dtype.numpy}')"
         )
-    if not isinstance(array, np.ndarray):
-        return array
-    return plain_bools(array) if array.dtype == dtype.numpy else dense_copy(array, dtype.numpy)
 
 
 def restrided(array: Array, line: Line) -> Array:
