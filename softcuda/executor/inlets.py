@@ -36,11 +36,12 @@ class HostInlet:
         node: its node, once the driver graph is made.
     """
 
-    __slots__ = ("_source", "_staging", "dst", "label", "nbytes", "node")
+    __slots__ = ("_is_flat", "_source", "_staging", "dst", "label", "nbytes", "node")
 
     def __init__(self, staging: Staging, nbytes: int, label: str) -> None:
         self._staging = staging
-        self._source: Array = _NOTHING
+        self._source: Array = _NOTHING  # as bytes where it is flat
+        self._is_flat = True
         self.node: CopyNode | None = None
         self.nbytes = nbytes
         self.label = label
@@ -48,7 +49,8 @@ class HostInlet:
 
     def point(self, source: Array, dst: int) -> None:
         """Copy from another array, to another device address, from the next run on."""
-        self._source = source.reshape(-1).view(np.uint8) if source.flags.c_contiguous else source
+        self._is_flat = source.flags.c_contiguous
+        self._source = source.reshape(-1).view(np.uint8) if self._is_flat else source
         self.dst = dst
         if self.node is not None:
             self.node.params.dstDevice = dst
@@ -72,7 +74,7 @@ class HostInlet:
         """
         slot = self._staging.slot()
         source, room = self._source, slot.memory[: self.nbytes]
-        if source.dtype != np.uint8 or source.ndim != 1:  # strided, so it has its own shape still
+        if not self._is_flat:
             room = room.view(source.dtype).reshape(source.shape)
         room[...] = source
         node = self.node
