@@ -62,12 +62,17 @@ def _product(bench: Bench) -> _Product:
 def _check(what: str, product: _Product, call: Callable[[int], Any]) -> None:
     """Refuse a call that is wrong for either pair of operands.
 
+    Args:
+        what: the call.
+        product: the operands.
+        call: number of the pair -> its product, on the host.
+
     Raises:
         ArgumentError: it is.
     """
     for number, pair in enumerate(product.arrays):
         right = np.einsum(EXPRESSION, *(array.astype(np.float64) for array in pair))
-        found = compare(call(number).numpy(), right)
+        found = compare(call(number), right)
         if not found.within(tolerance("f32", summed=EXTENT)):
             raise ArgumentError(f"{what} of pair {number} is wrong: {found}")
 
@@ -94,17 +99,18 @@ def _peers(bench: Bench, product: _Product) -> tuple[dict[str, Loop], list[Timin
     wait = gpu_of(bench).on.synchronize
     found: dict[str, list[float]] = {"PyTorch": [], "CuPy": []}
 
-    def work(name: str, einsum: Any, pairs: Any) -> Callable[[], None]:
+    def work(name: str, einsum: Any, pairs: Any, to_host: Any) -> Callable[[], None]:
+        _check(name, product, lambda number: to_host(einsum(EXPRESSION, *pairs[number])))
         loop = host_loop(lambda number: einsum(EXPRESSION, *pairs[number % 2]), wait)
         return lambda: found[name].append(loop())
 
     def of_torch(torch: Any) -> Callable[[], None]:
         pairs = [[torch.from_numpy(x).to("cuda") for x in pair] for pair in product.arrays]
-        return work("PyTorch", torch.einsum, pairs)
+        return work("PyTorch", torch.einsum, pairs, lambda out: out.cpu().numpy())
 
     def of_cupy(cupy: Any) -> Callable[[], None]:
         pairs = [[cupy.asarray(x) for x in pair] for pair in product.arrays]
-        return work("CuPy", cupy.einsum, pairs)
+        return work("CuPy", cupy.einsum, pairs, cupy.asnumpy)
 
     def loop_of(peer: Contestant) -> float:
         peer.names["submit"]()  # in the stream of the session, which is entered outside the loop
@@ -128,13 +134,13 @@ def _over_launch(
     """
     wait = gpu_of(bench).on.synchronize
     product = _product(bench)
-    submit = make(product)
-    _check(what, product, lambda number: submit(product.pairs[number]))
+    submit, pairs = make(product), product.pairs
+    _check(what, product, lambda number: submit(pairs[number]).numpy())
     peers, absent = _peers(bench, product)
     loops = {
-        OURS: host_loop(lambda number: submit(product.pairs[number % 2]), wait),
+        OURS: host_loop(lambda number: submit(pairs[number % 2]), wait),
         BARE: _bare(bench, product),
-        SAME: host_loop(lambda _: submit(product.pairs[0]), wait),
+        SAME: host_loop(lambda _: submit(pairs[0]), wait),
         **peers,
     }
     taken = rounds(loops, 1)
@@ -177,13 +183,11 @@ def _compiled(what: str, bench: Bench) -> Row:
         MATMUL: sc.compile(sc.matmul(a, b), PROFILE),
     }
     for name, executable in made.items():
-        _check(
-            name,
-            product,
-            lambda number, run=executable.run: run(
-                {a: product.pairs[number][0], b: product.pairs[number][1]}
-            ),
-        )
+
+        def fed(number: int, run: Any = executable.run) -> Any:
+            return run(dict(zip((a, b), product.pairs[number], strict=True))).numpy()
+
+        _check(name, product, fed)
     loops = {name: host_loop(lambda _, run=made[name].run: run(), wait) for name in made}
     taken = rounds(loops, 1)
     row = Row(GROUP, what, [timing_of(key, samples) for key, samples in taken.items()])

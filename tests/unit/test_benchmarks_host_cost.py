@@ -118,9 +118,20 @@ def _standing_in() -> tuple[Any, Any]:
         def to(self, device: str) -> Any:
             return self
 
-    both = {"einsum": np.einsum, "cuda": SimpleNamespace(**streams)}
-    torch = SimpleNamespace(from_numpy=lambda x: x.view(Tensor), **both)
-    return torch, SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray, **both)
+        def cpu(self) -> Any:
+            return self
+
+        def numpy(self) -> Any:
+            return np.asarray(self)
+
+    cuda = SimpleNamespace(**streams)
+    torch = SimpleNamespace(
+        einsum=lambda *given: np.einsum(*given).view(Tensor),
+        from_numpy=lambda x: x.view(Tensor),
+        cuda=cuda,
+    )
+    cupy = SimpleNamespace(einsum=np.einsum, asarray=np.asarray, asnumpy=np.asarray, cuda=cuda)
+    return torch, cupy
 
 
 def test_rows_stand_in_the_tables_without_peers(fake: FakeDriver) -> None:
@@ -155,6 +166,16 @@ def test_the_node_of_the_bare_graph_is_set_before_each_launch(fake: FakeDriver) 
     assert names.count("cuGraphExecKernelNodeSetParams_v2") == calls
     assert names.count("cuGraphLaunch") >= calls
     assert names.count("cuLaunchKernelEx") >= 2 * calls  # on operands by turns, and on the same
+
+
+def test_a_peer_that_is_wrong_is_absent(
+    fake: FakeDriver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch, cupy = _standing_in()
+    cupy.einsum = lambda expression, a, b: a @ a
+    row = contraction_host.CASES[0].measure(_bench(torch, cupy))
+    assert [t.name for t in row.timings if t.us is None] == ["CuPy"]
+    assert "CuPy of pair 0 is wrong" in capsys.readouterr().out
 
 
 def test_wrong_products_have_no_time(fake: FakeDriver) -> None:
