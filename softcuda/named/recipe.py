@@ -88,12 +88,13 @@ def instantiate(recipe: Recipe, operands: Sequence[Tensor]) -> list[Tensor]:
         recipe: what is made.
         operands: of the dims and dtypes of its inputs; scalars last.
     """
-    count = recipe.operands
+    lines, _, _, _, count = recipe
     nodes: list[Any] = [*operands[:count]]
-    scalars = iter(operands[count:])
-    for op, inputs, dims, dtype, params in recipe.lines[count:]:
+    place = count  # of the next scalar among the operands
+    for op, inputs, dims, dtype, params in lines[count:]:
         if op is _INPUT:
-            nodes.append(next(scalars))
+            nodes.append(operands[place])
+            place += 1
             continue
         made = Node(op, tuple([nodes[k] for k in inputs]), dims, dtype, params)
         made.__class__ = Tensor  # what Tensor.apply does, without asking the rules again
