@@ -7,18 +7,20 @@ network whose source side is the CPU and whose sink side is the CUDA device.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+from softcuda.compiler.cut_network import CutNetwork
 
 __all__ = ["DEVICE_SIDE", "HOST_SIDE", "PricedNode", "assignment", "assignment_us"]
 
 HOST_SIDE: Final = -1  # the reader that stands for the host: it wants the value there
 DEVICE_SIDE: Final = -2  # and the one that stands for the device
 
-_LARGEST: Final = 1 << 30  # capacities are 32-bit integers in scipy
+_WITHIN: Final = 2.0**-40  # of what the assignment costs beyond the cheaper side of each node
 
 
 class PricedNode(NamedTuple):
@@ -43,7 +45,8 @@ class PricedNode(NamedTuple):
 def assignment(nodes: Sequence[PricedNode]) -> list[bool]:
     """Return for each node whether it goes to the device: the modelled time is least.
 
-    Exact to the 2^-30th part of all costs together. Where both devices are as good, the CPU.
+    What it takes beyond the cheaper side of each node is least but for the 2^-40th part of it,
+    however large single costs are. Where both devices are as good, the CPU.
 
     Args:
         nodes: the nodes; no node costs inf on both devices.
@@ -55,8 +58,7 @@ def assignment(nodes: Sequence[PricedNode]) -> list[bool]:
     only = _one_side(nodes)
     if only is not None:
         return [only] * len(nodes)
-    network = _Network(nodes)
-    return network.sink_side()
+    return _Placing(nodes).best()
 
 
 def assignment_us(nodes: Sequence[PricedNode], on_device: Sequence[bool]) -> float:
@@ -80,71 +82,67 @@ def _one_side(nodes: Sequence[PricedNode]) -> bool | None:
     return True if likes_cuda and HOST_SIDE not in wants else None
 
 
-class _Network:
-    """The network of a placement: node k is vertex k, the source and the sink come last."""
+class _Placing:
+    """The network of a placement: node k is vertex k, the source and the sink come last.
+
+    Two vertices between stand for each set of readers: "there" is on the side of the device where
+    a reader is, "here" on that of the CPU; whoever has the same readers shares them.
+    """
 
     def __init__(self, nodes: Sequence[PricedNode]) -> None:
-        self.count = len(nodes)
-        self._arcs: dict[tuple[int, int], float] = {}
-        self._vertices = self.count + 2
-        self.source, self.sink = self.count, self.count + 1
-        for vertex, node in enumerate(nodes):
-            spare = min(node.cpu_us, node.cuda_us)
-            self._arc(self.source, vertex, node.cuda_us - spare)
-            self._arc(vertex, self.sink, node.cpu_us - spare)
-            self._copies(vertex, node)
+        count = self._count = len(nodes)
+        costs = np.array([node[:4] for node in nodes], np.float64)
+        self._cpu, self._cuda, h2d, d2h = costs.T
+        sets: dict[tuple[int, ...], int] = {}
+        read = [number for number, node in enumerate(nodes) if node.readers]
+        owned = [sets.setdefault(nodes[number].readers, len(sets)) for number in read]
+        self._sizes = np.array([len(each) for each in sets], np.int64)
+        readers = np.fromiter(chain.from_iterable(sets), np.int64, int(self._sizes.sum()))
+        self._vertices = count + 2 * len(sets) + 2
+        self._source, self._sink = self._vertices - 2, self._vertices - 1
+        readers[readers == HOST_SIDE] = self._source
+        readers[readers == DEVICE_SIDE] = self._sink
+        self._readers = readers
+        self._there = count + np.arange(len(sets))
+        self._here = self._there + len(sets)
+        self._network = self._made(np.array(read, np.int64), np.array(owned, np.int64), h2d, d2h)
 
-    def _arc(self, tail: int, head: int, capacity: float) -> None:
-        if capacity > 0 and tail != head:
-            self._arcs[tail, head] = self._arcs.get((tail, head), 0.0) + capacity
+    def _made(self, read: Any, owned: Any, h2d: Any, d2h: Any) -> CutNetwork:
+        numbers, readers = np.arange(self._count), self._readers
+        behind = np.repeat(np.arange(len(self._sizes)), self._sizes)
+        there, here = self._there[owned], self._here[owned]
+        dearer = self._cuda - self._cpu  # what the device costs more; inf where it cannot
+        never = np.full(len(readers), np.inf)
+        arcs = [
+            (np.full(self._count, self._source), numbers, dearer),
+            (numbers, np.full(self._count, self._sink), -dearer),
+            (read, there, h2d[read]),
+            (here, read, d2h[read]),
+            (self._there[behind], readers, never),
+            (readers, self._here[behind], never),
+        ]
+        tails, heads, capacities = (np.concatenate(each) for each in zip(*arcs, strict=True))
+        some = (capacities > 0) & (tails != heads)
+        positions = np.zeros(self._vertices)
+        positions[: self._count] = numbers
+        np.maximum.at(positions, there, read + 0.5)
+        positions[self._here] = positions[self._there]
+        return CutNetwork(tails[some], heads[some], capacities[some], positions)
 
-    def _copies(self, vertex: int, node: PricedNode) -> None:
-        """Add the copies of a result: an arc that is cut once, whoever reads behind it."""
-        readers = [self._vertex(reader) for reader in node.readers]
-        if len(readers) == 1:
-            self._arc(vertex, readers[0], node.h2d_us)
-            self._arc(readers[0], vertex, node.d2h_us)
-        elif readers:
-            there, here = self._vertices, self._vertices + 1
-            self._vertices += 2
-            self._arc(vertex, there, node.h2d_us)
-            self._arc(here, vertex, node.d2h_us)
-            for reader in readers:
-                self._arc(there, reader, math.inf)
-                self._arc(reader, here, math.inf)
+    def best(self) -> list[bool]:
+        """Return the sides of the nodes in a minimum cut."""
+        starts = (self._cuda < self._cpu, np.isinf(self._cpu), ~np.isinf(self._cuda))
+        completed = [self._completed(each) for each in starts]
+        start = min(completed, key=self._network.value)
+        return [bool(each) for each in self._network.sink_side(start, _WITHIN)[: self._count]]
 
-    def _vertex(self, reader: int) -> int:
-        if reader >= 0:
-            return reader
-        return self.source if reader == HOST_SIDE else self.sink
-
-    def sink_side(self) -> list[bool]:
-        """Return for each node whether it is on the side of the sink of a minimum cut."""
-        from scipy.sparse import csr_array  # noqa: PLC0415 - loaded when a graph is cut
-        from scipy.sparse.csgraph import (  # noqa: PLC0415
-            breadth_first_order,
-            maximum_flow,
-        )
-
-        ends = np.array(list(self._arcs), np.int32).reshape(-1, 2)
-        capacities = self._whole(np.array(list(self._arcs.values())))
-        shape = (self._vertices, self._vertices)
-        graph: Any = csr_array((capacities, (ends[:, 0], ends[:, 1])), shape, dtype=np.int32)
-        flow = maximum_flow(graph, self.source, self.sink).flow
-        # A node from which the sink can still be reached is on the side of the sink.
-        residual = (graph - flow).T.tocsr()
-        residual.data[residual.data < 0] = 0
-        residual.eliminate_zeros()
-        reached, _ = breadth_first_order(residual, self.sink, return_predecessors=True)
-        is_there = np.zeros(self._vertices, bool)
-        is_there[reached] = True
-        return [bool(each) for each in is_there[: self.count]]
-
-    def _whole(self, capacities: Any) -> Any:
-        """Return capacities as whole numbers; inf is more than all others together."""
-        finite = np.isfinite(capacities)
-        total = float(capacities[finite].sum())
-        scale = (_LARGEST - len(capacities)) / max(total, 1e-9)
-        whole = np.full(len(capacities), _LARGEST, np.int64)
-        whole[finite] = np.maximum(np.rint(capacities[finite] * scale), 1)
-        return whole.astype(np.int32)
+    def _completed(self, on_device: Any) -> Any:
+        """Return the sides of all vertices, where those between cost least."""
+        sides = np.zeros(self._vertices, bool)
+        sides[: self._count] = on_device
+        sides[self._sink] = True
+        if len(self._sizes):
+            starts = np.cumsum(self._sizes) - self._sizes
+            sides[self._there] = np.logical_or.reduceat(sides[self._readers], starts)
+            sides[self._here] = np.logical_and.reduceat(sides[self._readers], starts)
+        return sides
