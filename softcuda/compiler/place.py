@@ -12,7 +12,7 @@ from softcuda.compiler.pricing import Prices
 from softcuda.compiler.program import Choice, Chosen
 from softcuda.compiler.select import Selector
 from softcuda.compiler.settings import Settings
-from softcuda.compiler.transfer import transfer
+from softcuda.compiler.transfer import is_part, transfer
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 
@@ -63,53 +63,104 @@ class _Placement:
         self._settings = settings
         self._prices = Prices(settings.profile)
         self._known = backends()
-        self._alternatives: dict[Any, Choice | None] = {}
+        self._known_options: dict[Any, _Options] = {}
         self._roots: list[int] = []
         self._node_of: dict[int, int] = {}
         self._numbers: list[int] = []
         self._options: list[_Options] = []
+        self._asked: list[tuple[str, ...]] = []  # where `to` sent what a line shows, in turn
         for number, line in enumerate(self._lines):
-            is_view = line.op.kind is Kind.VIEW
-            self._roots.append(self._roots[line.inputs[0]] if is_view else number)
-            if not is_view and line.op.name != "constant":
+            shows = line.op.kind is Kind.VIEW or self._shares(line)
+            self._roots.append(self._roots[line.inputs[0]] if shows else number)
+            self._asked.append(self._asked_of(line) if shows else ())
+            if not shows and line.op.name != "constant":
                 self._node_of[number] = len(self._numbers)
                 self._numbers.append(number)
                 self._options.append(self._options_of(number, line))
         self._readers = self._all_readers()
+        self._asked_us = self._all_asked_us()
         self._nodes = [self._priced(node) for node in range(len(self._numbers))]
 
     def _priced(self, node: int) -> PricedNode:
         nbytes, copy_us = self._lines[self._numbers[node]].nbytes, self._prices.copy_us
-        cpu_us, cuda_us = self._options[node].costs
+        costs = zip(self._options[node].costs, self._asked_us[node], strict=True)
+        cpu_us, cuda_us = (own + asked for own, asked in costs)
         h2d_us, d2h_us = copy_us("h2d", nbytes), copy_us("d2h", nbytes)
         return PricedNode(cpu_us, cuda_us, h2d_us, d2h_us, tuple(self._readers[node]))
+
+    def _shares(self, line: Line) -> bool:
+        """Return whether a line is a `to` that takes the copy that all readers share."""
+        if line.op.kind is not Kind.TRANSFER:
+            return False
+        root = self._lines[self._roots[line.inputs[0]]]
+        return root.op.name != "constant" and not is_part(line, root)
+
+    def _asked_of(self, line: Line) -> tuple[str, ...]:
+        asked = self._asked[line.inputs[0]]
+        if line.op.kind is Kind.VIEW or asked[-1:] == (line.params.device,):
+            return asked
+        return (*asked, line.params.device)
+
+    def _all_asked_us(self) -> list[list[float]]:
+        """Return for each node what `to` copies beside the copies that readers share.
+
+        On either side [microseconds]: a value that goes away and comes back, and views that go by
+        themselves.
+        """
+        found = [[0.0, 0.0] for _ in self._numbers]
+        seen: set[tuple[int, int, tuple[str, ...]]] = set()
+        for number, line in enumerate(self._lines):
+            if line.op.kind is not Kind.TRANSFER:
+                continue
+            source, device = line.inputs[0], line.params.device
+            node = self._node_of.get(self._roots[source])
+            if node is None:
+                continue
+            alone = self._roots[number] == number
+            nbytes = (line if alone else self._lines[self._roots[source]]).nbytes
+            copy_us = self._prices.copy_us("h2d" if device == "cuda" else "d2h", nbytes)
+            for side, here in enumerate(_SIDES):
+                if alone:
+                    found[node][side] += copy_us * ((here, *self._asked[source])[-1] != device)
+                    continue
+                asked = self._asked[number]
+                asked = asked[asked[0] == here :]  # it is there already
+                if len(asked) > 1 and (node, side, asked) not in seen:
+                    seen.add((node, side, asked))
+                    found[node][side] += copy_us
+        return found
 
     def _options_of(self, number: int, line: Line) -> _Options:
         choice = self._chosen.choices[number]
         if line.op.kind in (Kind.LEAF, Kind.TRANSFER):
             return _fixed(choice, line.params.device == "cuda")
-        side = self._known[choice.backend_id].DEVICE == "cuda"
         operands = [self._lines[source] for source in line.inputs]
+        seen = tuple([(operand.dims, operand.dtype) for operand in operands])
+        key = (line.op.name, line.dims, line.dtype, line.params, seen, choice)
+        if key not in self._known_options:
+            self._known_options[key] = self._new_options(choice, line, operands)
+        return self._known_options[key]
+
+    def _new_options(self, choice: Choice, line: Line, operands: Sequence[Line]) -> _Options:
+        side = self._known[choice.backend_id].DEVICE == "cuda"
         costs = [self._prices.line_us(line, operands, device) for device in _SIDES]
-        other = self._alternative(line, operands, _SIDES[not side])
+        other = self._selector.choose_on(line, operands, _SIDES[not side])
         if other is None or costs[0] is None or costs[1] is None:
             return _fixed(choice, side)
         choices = (other, choice) if side else (choice, other)
         return _Options(choices, (costs[0], costs[1]))
 
-    def _alternative(self, line: Line, operands: Sequence[Line], device: str) -> Choice | None:
-        seen = tuple((operand.dims, operand.dtype) for operand in operands)
-        key = (line.op.name, line.dims, line.dtype, line.params, seen, device)
-        if key not in self._alternatives:
-            self._alternatives[key] = self._selector.choose_on(line, operands, device)
-        return self._alternatives[key]
-
     def _all_readers(self) -> list[dict[int, None]]:
         """Return for each node what reads its result, views looked through."""
         readers: list[dict[int, None]] = [{} for _ in self._numbers]
         for number in self._numbers:
-            for source in self._lines[number].inputs:
+            is_work = self._lines[number].op.kind is not Kind.TRANSFER
+            for source in self._lines[number].inputs if is_work else ():
                 self._note(readers, source, self._node_of[number])
+        for number, line in enumerate(self._lines):
+            asked = self._asked[number]
+            if line.op.kind is Kind.TRANSFER and 0 < len(asked) < 3:
+                self._note(readers, number, DEVICE_SIDE if asked[-1] == "cuda" else HOST_SIDE)
         graph = self._chosen.graph
         if self._settings.profile.pool.device == "cpu":
             for output in graph.outputs:

@@ -1,6 +1,8 @@
 """The pass `transfer`: a value that is read on another device is copied there, once a device.
 
-A view is made again on the other device, over the copy of what it views.
+A view is made again on the other device, over the copy of what it views. `to` shares that copy,
+except for a view smaller than what it views, which goes by itself. A value that `to` sent away is
+read where it came from by whoever runs there; only another `to` copies it back.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from softcuda.compiler.program import Choice, Chosen
 from softcuda.compiler.select import TRANSFER
 from softcuda.graph.lines import GraphBuilder, Line
 from softcuda.graph.op import OPS, Kind
-from softcuda.graph.params import Transfer
+from softcuda.graph.params import Dims, Transfer
 from softcuda.graph.shapes import contiguous_strides
+from softcuda.graph.views import view_strides
 
-__all__ = ["transfer"]
+__all__ = ["is_part", "transfer"]
 
 _TRANSFER = OPS["transfer"]
 _COPY = OPS["copy"]
@@ -51,6 +54,11 @@ def transfer(chosen: Chosen, outputs_on: str) -> Chosen:
     return Chosen(placing.builder.finish(outputs, updates), tuple(placing.choices), origin, devices)
 
 
+def is_part(line: Line, viewed: Line) -> bool:
+    """Return whether `to` sends a view by itself: it is smaller than what it views."""
+    return line.nbytes < viewed.nbytes
+
+
 def _stated(line: Line) -> str | None:
     """Return the device type that a leaf or a transfer names, else None."""
     leaf = line.op.kind is Kind.LEAF and line.op.name != "constant"
@@ -66,7 +74,9 @@ class _Placing:
         self._lines = lines
         self._old_choices = choices
         self._known = known
-        self._copies: dict[tuple[int, str], int] = {}
+        self._copies: dict[tuple[int, str, bool], int] = {}
+        self._copied_from: dict[tuple[int, str], int] = {}
+        self._parts: set[int] = set()  # views that `to` sent by themselves
         self.builder = GraphBuilder()
         self.choices: list[Choice] = []
         self.devices: list[str | None] = []
@@ -79,15 +89,57 @@ class _Placing:
         if line.op.kind is Kind.VIEW:
             device = self.devices[inputs[0]]
         elif line.op.kind is Kind.TRANSFER:
-            source = self.devices[inputs[0]]
-            device = line.params.device
-            if source == device:
-                self.origin.append(inputs[0])
-                return
+            self.origin.append(self._sent(inputs[0], line, choice))
+            return
         else:
             device = _stated(line) or self._computed(choice)
             inputs = [self.on(source, device) for source in inputs]
         self.origin.append(self._add(line.over(tuple(inputs)), choice, device))
+
+    def _sent(self, source: int, line: Line, choice: Choice) -> int:
+        """Return the line that holds what `to` asks for."""
+        here, device = self.devices[source], line.params.device
+        if here is None:
+            return self._add(line.over((source,)), choice, device)
+        if not is_part(line, self.builder.lines[self._viewed(source)]):
+            return self.on(source, device, is_asked=True)
+        if here == device:  # a view of its own, which goes elsewhere by itself too
+            viewed = self.builder.lines[source]
+            self._parts.add(made := self._add(viewed, self.choices[source], device))
+            return made
+        return self._add(line.over((self._sendable(source),)), choice, device)
+
+    def _viewed(self, number: int) -> int:
+        """Return the line whose memory a view shows."""
+        while self.builder.lines[number].op.kind is Kind.VIEW and number not in self._parts:
+            number = self.builder.lines[number].inputs[0]
+        return number
+
+    def _sendable(self, number: int) -> int:
+        """Return a line that can be copied as it lies; from a device only dense bytes can."""
+        if self.devices[number] != "cuda" or self._is_dense(number):
+            return number
+        return self._copied(number)
+
+    def _is_dense(self, number: int) -> bool:
+        dims, strides = self.builder.lines[number].dims, self._strides(number)
+        if strides is None:
+            return False
+        dense = contiguous_strides(dims)
+        return all(d == 1 or a == b for d, a, b in zip(dims, strides, dense, strict=True))
+
+    def _strides(self, number: int) -> Dims | None:
+        line = self.builder.lines[number]
+        if line.op.kind is Kind.LEAF:
+            return tuple(line.params.strides)
+        if line.op.kind is not Kind.VIEW:
+            return contiguous_strides(line.dims)
+        viewed = self._strides(line.inputs[0])
+        if viewed is None:
+            return None
+        dims = self.builder.lines[line.inputs[0]].dims
+        window = view_strides(line.op.name, line.params, dims, viewed)
+        return None if window is None else window.strides
 
     def _computed(self, choice: Choice) -> str | None:
         """Return the device type of what a backend computes; None for a number, on all of them."""
@@ -99,24 +151,34 @@ class _Placing:
         self.devices.append(device)
         return self.builder.append(line)
 
-    def on(self, number: int, device: str | None) -> int:
-        """Return the line that holds a value on a device: itself, or its copy there."""
+    def on(self, number: int, device: str | None, *, is_asked: bool = False) -> int:
+        """Return the line that holds a value on a device: itself, or its copy there.
+
+        Args:
+            number: the line of the value.
+            device: the device type; None where any will do.
+            is_asked: `to` asks, and what it sent away before comes back as a copy.
+        """
         here = self.devices[number]
         if device is None or here is None or here == device:
             return number
-        known = self._copies.get((number, device))
+        if not is_asked and (number, device) in self._copied_from:
+            return self._copied_from[number, device]
+        line = self.builder.lines[number]
+        is_view = line.op.kind is Kind.VIEW and number not in self._parts
+        key = (number, device, is_view and is_asked)
+        known = self._copies.get(key)
         if known is not None:
             return known
-        line = self.builder.lines[number]
-        if line.op.kind is Kind.LEAF and here == "cuda" and not _is_dense(line):
-            number = self._copied(number)
-        if line.op.kind is Kind.VIEW:
-            source = self.on(line.inputs[0], device)
+        if is_view:
+            source = self.on(line.inputs[0], device, is_asked=is_asked)
             made = self._add(line.over((source,)), self.choices[number], device)
         else:
-            copied = Line(_TRANSFER, (number,), line.dims, line.dtype, Transfer(device))
+            sent = self._sendable(number)
+            copied = Line(_TRANSFER, (sent,), line.dims, line.dtype, Transfer(device))
             made = self._add(copied, TRANSFER, device)
-        self._copies[number, device] = made
+        self._copies[key] = made
+        self._copied_from[made, here] = number
         return made
 
     def root(self, number: int, outputs_on: str) -> int:
@@ -133,7 +195,3 @@ class _Placing:
         line, device = self.builder.lines[number], self.devices[number] or "cpu"
         copied = Line(_COPY, (number,), line.dims, line.dtype, ())
         return self._add(copied, Choice(REFERENCE[device], "a dense copy to hand over"), device)
-
-
-def _is_dense(line: Line) -> bool:
-    return bool(line.params.strides == contiguous_strides(line.dims))
