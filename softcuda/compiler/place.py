@@ -33,7 +33,7 @@ def place(chosen: Chosen, selector: Selector, settings: Settings) -> Placed:
 
     `table` keeps what the rows say. `min_cut` takes the assignment of least modelled time: of the
     exact minimum over single nodes, all on the CPU and all on the CUDA device, each priced after
-    fusion and with its copies.
+    fusion and with its copies. Under `strict`, a node moves only to a backend that a row names.
     """
     profile = settings.profile
     if profile.policy == "table":
@@ -64,6 +64,7 @@ class _Placement:
         self._prices = Prices(settings.profile)
         self._known = backends()
         self._known_options: dict[Any, _Options] = {}
+        self._unnamed: set[str] = set()
         self._roots: list[int] = []
         self._node_of: dict[int, int] = {}
         self._numbers: list[int] = []
@@ -144,7 +145,10 @@ class _Placement:
     def _new_options(self, choice: Choice, line: Line, operands: Sequence[Line]) -> _Options:
         side = self._known[choice.backend_id].DEVICE == "cuda"
         costs = [self._prices.line_us(line, operands, device) for device in _SIDES]
-        other = self._selector.choose_on(line, operands, _SIDES[not side])
+        device, by_rows = _SIDES[not side], self._settings.strict
+        other = self._selector.choose_on(line, operands, device, by_rows=by_rows)
+        if other is None and by_rows:
+            self._unnamed.add(f"{line.op.name} on {device}")
         if other is None or costs[0] is None or costs[1] is None:
             return _fixed(choice, side)
         choices = (other, choice) if side else (choice, other)
@@ -195,6 +199,10 @@ class _Placement:
         if self._prices.missing:
             ops = ", ".join(sorted({f"{op} on {dev}" for op, dev in self._prices.missing}))
             footer.append(f"policy min_cut: [costs] has no point for {ops}; such nodes stay")
+        if self._unnamed:
+            ops = ", ".join(sorted(self._unnamed))
+            said = f"strict=True, and no row names a backend that takes {ops}; such nodes stay"
+            footer.append(f"policy min_cut: {said}")
         return Placed(self._noted(self._made(sides[taken]), sides[taken]), tuple(footer))
 
     def _made(self, on_device: Sequence[bool]) -> Chosen:

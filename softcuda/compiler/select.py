@@ -97,22 +97,28 @@ class Selector:
             stand_in, reason, f"{backend_id} refused ({verdict.reason}); {stand_in} stands in"
         )
 
-    def choose_on(self, line: Line, operands: Sequence[Line], device: str) -> Choice | None:
+    def choose_on(
+        self, line: Line, operands: Sequence[Line], device: str, *, by_rows: bool = False
+    ) -> Choice | None:
         """Return the decision for one line on a device; None where no backend there takes it.
 
         The backend of the row nearest in size that names one of the device; else, on the CPU,
         that of DEFAULT.soft, elsewhere the first registered one that takes it, the reference last.
+
+        Args:
+            line: the line.
+            operands: the lines that it reads.
+            device: the device type.
+            by_rows: only that of the profile's row; no other stands in.
         """
         dtype, size = row_dtype(line, operands).name, row_size(line, operands)
         named = [self._profile.nearest(line.op.name, dtype, size, self._on(device))]
-        if device == "cpu":
+        if device == "cpu" and not by_rows:
             named.append(self._default.lookup(line.op.name, dtype, size))
         rows = [(row.backend_id, self._profile.label(row)) for row in named if row is not None]
         others = [name for name in self._on(device) if name != REFERENCE[device]]
-        for backend_id, reason in (
-            *rows,
-            *((name, "") for name in (*others, REFERENCE[device])),
-        ):
+        unnamed = () if by_rows else (*others, REFERENCE[device])
+        for backend_id, reason in (*rows, *((name, "") for name in unnamed)):
             if self._backends[backend_id].supports(line, operands, self._target):
                 return Choice(backend_id, reason)
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,9 @@ def profile(
     )
 
 
-def program(outputs: Any, by: Profile, target: Target = CUDA) -> Program:
+def program(outputs: Any, by: Profile, target: Target = CUDA, *, strict: bool = False) -> Program:
     traced = trace(outputs if isinstance(outputs, list) else [outputs])
-    return compile_graph(traced.graph, Settings(by, default_profile(), target))
+    return compile_graph(traced.graph, Settings(by, default_profile(), target, strict))
 
 
 def devices(made: Program) -> dict[str, set[str]]:
@@ -164,3 +165,25 @@ def test_values_do_not_depend_on_the_policy() -> None:
         for policy in ("table", "min_cut")
     ]
     np.testing.assert_array_equal(*results)
+
+
+def test_strict_moves_a_node_only_to_a_backend_that_a_row_names() -> None:
+    x = host(1024, 1024)
+    stays = program(x @ x @ x, profile(), strict=True)
+    assert devices(stays) == {"matmul": {"cpu"}}
+    assert "strict=True, and no row names a backend that takes matmul on cuda" in stays.footer[1]
+    rows = [row for row in profile().rows if row.op != "matmul"]
+    rows += [
+        Row("matmul", None, 0, 2048, "cpu_fallback", 20),
+        Row("matmul", None, 2048, None, "cuda_naive", 21),
+    ]
+    moves = program(x @ x @ x, replace(profile(), rows=tuple(rows)), strict=True)
+    named = {c.backend_id for c in moves.choices if c.backend_id.startswith("c")}
+    assert named == {"cuda_naive"}
+    assert len(moves.footer) == 1
+
+
+def test_strict_takes_no_row_of_the_default_profile() -> None:
+    made = program(-host(4), profile(on="cuda_naive"), strict=True)
+    assert devices(made) == {"neg": {"cuda"}}
+    assert "takes neg on cpu" in made.footer[1]
