@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         state: what became of it.
-        microseconds: the time of a call that counts, with the data on the backend's device.
+        microseconds: the median time of a call, with the data on the backend's device.
         reason: why there is none.
         device: the device type of the backend.
         samples: every time of a call that was taken [microseconds].
@@ -166,10 +166,13 @@ class Ledger:
         outcomes: (op, dtype) -> size -> backend -> outcome.
         copies: (direction, memory) -> bytes -> times [microseconds]; directions are h2d and d2h,
             memory is pageable or pinned.
+        load: "others", how many processors other processes kept busy meanwhile, of how many
+            "processors" there are; empty where it is not known.
     """
 
     outcomes: dict[tuple[str, str], dict[int, dict[str, Outcome]]] = field(default_factory=dict)
     copies: dict[tuple[str, str], dict[int, tuple[float, ...]]] = field(default_factory=dict)
+    load: dict[str, float] = field(default_factory=dict)
 
     def note(self, cell: Cell, found: Mapping[str, Outcome]) -> None:
         """Write down what was found at a cell."""

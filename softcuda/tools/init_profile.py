@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from softcuda.profile.check import token_text
 from softcuda.profile.machine import device_hash
 from softcuda.profile.model import CostPoint, DeviceFacts, PoolSettings, Profile, Threshold
 from softcuda.profile.resolve import default_profile
 from softcuda.profile.vocabulary import SOFT_VERSION
 from softcuda.tools.cells import Ledger, Scope
 from softcuda.tools.costs import cost_points, transfers
+from softcuda.tools.plausible import DISTURBED, disturbances, plausible
 from softcuda.tools.preferences import TIE_RULE
 from softcuda.tools.profile_rows import profile_rows
 from softcuda.tools.spread import OUTLIER_RULE
 from softcuda.tools.thresholds import thresholds
 
 __all__ = ["Origin", "made_profile", "profile_notes"]
+
+_NAMED: Final = 12  # disturbed times in the head of a profile
 
 Of = TypeVar("Of", Threshold, CostPoint)
 
@@ -49,6 +53,7 @@ def made_profile(
         origin: what the profile says of itself.
         earlier: a profile of this machine, which stands where nothing was measured.
     """
+    ledger = plausible(ledger)
     machine = origin.machine
     meta = {
         "soft_version": SOFT_VERSION,
@@ -88,6 +93,7 @@ def profile_notes(ledger: Ledger) -> tuple[str, ...]:
         f"Outliers: {OUTLIER_RULE}.",
         f"Near ties: {TIE_RULE}.",
     ]
+    notes += _disturbed(ledger)
     if ledger.copies:
         notes.append(
             "modelled: beyond the last size that was measured, as latency + work / rate goes on."
@@ -102,3 +108,22 @@ def profile_notes(ledger: Ledger) -> tuple[str, ...]:
         said = (f"{t.direction} {t.latency_us:g} us + {t.gb_per_s:g} GB/s" for t in pinned)
         notes.append(f"Pinned memory: {', '.join(said)}.")
     return tuple(notes)
+
+
+def _disturbed(ledger: Ledger) -> Iterator[str]:
+    """Yield what other processes did, and which times do not count since they disturbed them."""
+    if ledger.load:
+        yield (
+            f"Load: other processes kept {ledger.load['others']:.1f} of "
+            f"{ledger.load['processors']:.0f} processors busy meanwhile."
+        )
+    found = disturbances(ledger)
+    if found:
+        said = [
+            f"{token_text(e.cell.op, e.cell.dtype)} {e.cell.size} {e.backend_id}" for e in found
+        ]
+        more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+        yield (
+            f"Disturbed: {', '.join(said[:_NAMED])}{more}: more than {DISTURBED:g} times what a "
+            "larger size takes; that one's time counts instead."
+        )

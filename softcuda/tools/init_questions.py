@@ -23,7 +23,6 @@ _NEAR: Final = 2.0  # a size this close to where a row ends is near a crossing
 _HOLDS: Final = 1.23  # a row holds while its backend is no further behind; as choosing has it
 _ROWS_CHECKED: Final = 24
 _ALLOWANCE_S: Final = 0.2
-_MEDIAN: Final = 0.5
 
 
 def _measured(profile: Profile) -> set[tuple[str, str]]:
@@ -182,7 +181,7 @@ def checked_rows(
         size = _inside(row)
         cell = Cell(row.op, row.dtype or "f32", size)
         report(cell)
-        outcomes = bench.measure(cell, bench.backend_ids, _ALLOWANCE_S, _MEDIAN)
+        outcomes = bench.measure(cell, bench.backend_ids, _ALLOWANCE_S)
         times = {n: o.microseconds for n, o in outcomes.items() if o.state is State.MEASURED}
         own = times.get(row.backend_id)
         best = min(times, key=lambda name: (times[name], name)) if times else ""

@@ -12,6 +12,7 @@ from typing import Final
 
 from softcuda.errors import ConfigError, SoftCudaError
 from softcuda.paths import CONFIG_NAME
+from softcuda.profile.check import token_text
 from softcuda.profile.machine import device_hash
 from softcuda.profile.model import DeviceFacts, Profile
 from softcuda.profile.place import check_place, place_file
@@ -21,12 +22,14 @@ from softcuda.tools.copying import measure_copies
 from softcuda.tools.device_bench import DeviceBench, device_here, machine_facts
 from softcuda.tools.display import medians_table, progress, thresholds_table
 from softcuda.tools.estimates import full_cost_s
+from softcuda.tools.init_busy import Busy, busy_text
 from softcuda.tools.init_existing import carried_rows, check_existing, earlier_profile
 from softcuda.tools.init_options import InitOptions
 from softcuda.tools.init_output import Output
 from softcuda.tools.init_profile import Origin, made_profile, profile_notes
 from softcuda.tools.init_stop import Stop
 from softcuda.tools.measure import Meter
+from softcuda.tools.plausible import DISTURBED, disturbances
 from softcuda.tools.samples import (
     forget_samples,
     keep_samples,
@@ -77,12 +80,13 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
     owner = (device_hash(machine), *bench.backend_ids)
     ledger = kept_samples(options.output, owner) if options.resume else Ledger()
     deadline_s = _deadline(options, begin_s, device, scopes, bench, output)
-    begin = time.monotonic()
+    begin, busy, before = time.monotonic(), Busy(), dict(ledger.load)
     try:
         if bench.device is not None and not ledger.copies and begin < deadline_s:
             measure_copies(bench.device, ledger)
         _sweep(scopes, bench, deadline_s, output, stop, ledger)
         took = time.monotonic() - begin
+        ledger.load.update(max(before, busy.load(), key=lambda load: load.get("others", -1.0)))
         output.say(medians_table(ledger, scopes, bench.backend_ids, is_whole=options.medians))
         profile = _write(options, ledger, scopes, machine, earlier)
         place_file(
@@ -94,6 +98,7 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
     forget_samples(options.output)
     _say_end(options.output, ledger, profile, earlier, took, output)
     _say_missing(ledger, scopes, output)
+    _say_disturbed(ledger, output)
     _say_next(options.output, output)
 
 
@@ -169,6 +174,22 @@ def _say_missing(ledger: Ledger, scopes: Sequence[Scope], output: Output) -> Non
         output.say(
             f"{missing} of {len(cells)} sizes were not reached in time: between measured ones\n"
             "they go with their neighbours, beyond with DEFAULT.soft; a larger --budget does more"
+        )
+
+
+def _say_disturbed(ledger: Ledger, output: Output) -> None:
+    """Say what may be wrong with the times, and that they should be taken again."""
+    said = busy_text(ledger.load)
+    if said:
+        output.fact("note", said)
+    tokens = {token_text(each.cell.op, each.cell.dtype): None for each in disturbances(ledger)}
+    if tokens:
+        first = ", ".join(list(tokens)[:6])
+        more = f" and {len(tokens) - 6} more" if len(tokens) > 6 else ""
+        output.fact(
+            "disturbed",
+            f"{first}{more}: some calls took more than {DISTURBED:g} times as long as those of a "
+            "larger size, whose times count instead; the head of the profile names them",
         )
 
 

@@ -1,4 +1,4 @@
-"""Measuring one cell: every backend checked first, then timed in turns; a quantile counts."""
+"""Measuring one cell: every backend checked first, then timed in turns; the median counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from softcuda.target import CPU
 from softcuda.tools.agreement import disagreement
 from softcuda.tools.cells import Cell, Outcome, State
 from softcuda.tools.device_bench import DeviceBench
-from softcuda.tools.spread import quantile_of
+from softcuda.tools.spread import median_of
 from softcuda.tools.turns import Timed, take_turns
 from softcuda.tools.workloads import typical
 from softcuda.tools.workloads_base import Workload
@@ -81,7 +81,7 @@ class Meter:
         self.backend_ids = tuple(self._modules)
 
     def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float = 0.5
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
     ) -> dict[str, Outcome]:
         """Return the outcome of each backend that is asked for.
 
@@ -92,7 +92,6 @@ class Meter:
             cell: op, dtype and size.
             backend_ids: which backends to try.
             allowance_s: when to stop repeating [seconds]; three rounds are done in any case.
-            quantile: which of a backend's times counts; 0.5 for the median, 0 for the least.
         """
         workload = self._workload(cell)
         found: dict[str, Outcome] = {}
@@ -122,8 +121,7 @@ class Meter:
         taken = take_turns(runs, allowance_s, self._clock)
         for name, times in taken.items():
             device = self._modules[name].DEVICE
-            time_us = float(f"{quantile_of(times, quantile):.5g}")
-            found[name] = Outcome(State.MEASURED, time_us, device=device, samples=times)
+            found[name] = Outcome(State.MEASURED, median_of(times), device=device, samples=times)
         self._measure_host(found, workload, allowance_s)
         return {name: found[name] for name in self.backend_ids if name in found}
 

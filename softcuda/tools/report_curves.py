@@ -99,8 +99,7 @@ def _curves(ledger: Ledger, op: str, dtype: str) -> Iterable[Curve]:
             if outcome.state is not State.MEASURED:
                 continue
             times = outcome.samples or (outcome.microseconds,)
-            made = _point(size, times)._replace(median_us=outcome.microseconds)
-            points.setdefault((outcome.device, name), []).append(made)
+            points.setdefault((outcome.device, name), []).append(_point(size, times))
             if outcome.host:
                 point = _point(size, outcome.host)
                 if size not in host or point.median_us < host[size].median_us:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from softcuda.errors import ConfigError
 from softcuda.tools.cells import Ledger, Outcome, State
+from softcuda.tools.spread import median_of
 
 __all__ = [
     "forget_samples",
@@ -31,8 +32,9 @@ __all__ = [
 
 _FORMAT: Final = "softcuda samples 2"
 _MARK: Final = "# "
-_COPY: Final = "copy"  # what stands in the column op of a copy between host and device
-_MEMORIES: Final = ("pageable", "pinned")  # and in its column dtype: an op has this name too
+_TRANSFER: Final = "transfer"  # stands in the column op of a copy between host and device
+_TRANSFERS: Final = (_TRANSFER, "copy")  # and in files of before
+_MEMORIES: Final = ("pageable", "pinned")  # stand in its column dtype
 _COLUMNS: Final = (
     *("op", "dtype", "size", "backend", "device", "state"),
     *("microseconds", "reason", "resident", "host"),
@@ -58,7 +60,12 @@ def samples_text(ledger: Ledger, owner: Sequence[str]) -> str:
         owner: what they belong to: the device_hash and the backends.
     """
     text = io.StringIO()
-    text.write(_MARK + json.dumps({"format": _FORMAT, "owner": list(owner)}) + "\n")
+    head = {
+        "format": _FORMAT,
+        "owner": list(owner),
+        **({"load": ledger.load} if ledger.load else {}),
+    }
+    text.write(_MARK + json.dumps(head) + "\n")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     writer.writerows(_rows(ledger))
@@ -68,7 +75,18 @@ def samples_text(ledger: Ledger, owner: Sequence[str]) -> str:
 def _rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
     for (direction, memory), sizes in sorted(ledger.copies.items()):
         for nbytes, times in sorted(sizes.items()):
-            yield (_COPY, memory, nbytes, direction, "cuda", "measured", "", "", _words(times), "")
+            yield (
+                _TRANSFER,
+                memory,
+                nbytes,
+                direction,
+                "cuda",
+                "measured",
+                "",
+                "",
+                _words(times),
+                "",
+            )
     for (op, dtype), cells in sorted(ledger.outcomes.items()):
         for size, outcomes in sorted(cells.items()):
             for name, found in outcomes.items():
@@ -99,11 +117,11 @@ def read_samples(path: Path) -> tuple[Ledger, list[str]]:
             head: Any = json.loads(file.readline().removeprefix(_MARK))
             if head["format"] != _FORMAT:
                 raise ValueError(f"its format is {head['format']!r}, allowed is {_FORMAT!r}")
-            ledger = Ledger()
+            ledger = Ledger(load={str(k): float(v) for k, v in head.get("load", {}).items()})
             for row in csv.DictReader(file):
                 _take(ledger, row)
             return ledger, [str(word) for word in head["owner"]]
-    except (OSError, ValueError, TypeError, KeyError, csv.Error) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
             str(path), None, f"the samples cannot be read: {reason}; measure anew with soft_init"
@@ -112,16 +130,17 @@ def read_samples(path: Path) -> tuple[Ledger, list[str]]:
 
 def _take(ledger: Ledger, row: dict[str, str]) -> None:
     size = int(row["size"])
-    if row["op"] == _COPY and row["dtype"] in _MEMORIES:
+    if row["op"] in _TRANSFERS and row["dtype"] in _MEMORIES:
         times = _times(row["resident"])
         ledger.copies.setdefault((row["backend"], row["dtype"]), {})[size] = times
         return
+    resident = _times(row["resident"])
     outcome = Outcome(
         State(row["state"]),
-        float(row["microseconds"] or 0.0),
+        median_of(resident) if resident else float(row["microseconds"] or 0.0),
         row["reason"],
         row["device"],
-        _times(row["resident"]),
+        resident,
         _times(row["host"]),
     )
     cells = ledger.outcomes.setdefault((row["op"], row["dtype"]), {})

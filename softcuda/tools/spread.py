@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["OUTLIER", "OUTLIER_RULE", "kept_times", "quantile_of", "short_text"]
+__all__ = ["OUTLIER", "OUTLIER_RULE", "kept_times", "median_of", "quantile_of", "short_text"]
 
 OUTLIER: Final = 2.0
 OUTLIER_RULE: Final = (
@@ -42,6 +42,16 @@ def quantile_of(samples: Sequence[float], share: float) -> float:
     before = int(place)
     after = min(before + 1, len(times) - 1)
     return float(times[before] + (place - before) * (times[after] - times[before]))
+
+
+def median_of(samples: Sequence[float]) -> float:
+    """Return the median of the times that are no outliers, with the digits of a file of samples.
+
+    Example:
+        >>> median_of([1.0, 1.23456789, 2.0])
+        1.2346
+    """
+    return float(f"{quantile_of(samples, 0.5):.5g}")
 
 
 def short_text(value: float) -> str:

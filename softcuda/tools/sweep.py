@@ -15,7 +15,9 @@ from typing import Final, NamedTuple, Protocol
 
 from softcuda.tools.cells import Cell, Ledger, Outcome, Scope, State
 from softcuda.tools.estimates import OVERHEAD_S, candidates, cell_cost_s, doubted, reopened
+from softcuda.tools.plausible import disturbances_of
 from softcuda.tools.refinements import refinements
+from softcuda.tools.spread import median_of
 
 __all__ = ["CellBench", "Moment", "sweep"]
 
@@ -23,9 +25,8 @@ _ALLOWANCE_S: Final = 0.02  # repeating a cell
 _DOUBT_S: Final = 0.3  # the same, where its times fit no other's
 _DOUBT_CELLS: Final = 3  # and no more than this many times the cell's own cost
 _AHEAD: Final = 64  # cells whose kernels are compiled at once
-_MEDIAN: Final = 0.5
-_LEAST: Final = 0.0  # the quantile that counts where something else may run
 _MOST_REPEATS: Final = 2
+_MOST_DISTURBED: Final = 6  # the same of what takes longer than twice a larger size does
 _RESERVED: Final = 0.25  # of the time, at most, is kept back for what is doubted
 _DOUBTED_FIRST: Final = 0.15  # of the time, at most, goes into that before sizes are refined
 
@@ -36,7 +37,7 @@ class CellBench(Protocol):
     backend_ids: tuple[str, ...]
 
     def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
     ) -> dict[str, Outcome]:
         """Return the outcome of each backend that is asked for."""
 
@@ -145,7 +146,7 @@ class _Sweep:
                 continue
             self._say(cell, len(self.passed) - 1)
             if names:
-                found.update(self.bench.measure(cell, names, min(_ALLOWANCE_S, left_s), _MEDIAN))
+                found.update(self.bench.measure(cell, names, min(_ALLOWANCE_S, left_s)))
             self.ledger.note(cell, found)
             self.measured += 1
             self._review(scope)
@@ -164,7 +165,7 @@ class _Sweep:
             asked += 1
             self.repeats[cell] += 1
             names = _measured_at(cell, self.ledger)
-            self._measure_again(scope, cell, names, _DOUBT_S, _LEAST)
+            self._measure_again(scope, cell, names, _DOUBT_S)
             self._take_back(scope)
         return asked > 0
 
@@ -177,32 +178,27 @@ class _Sweep:
             names = [name for name in self.bench.backend_ids if name in asked]
             if self.clock() + cell_cost_s(scope, cell.size, names, self.ledger) > self.deadline_s:
                 return
-            self._measure_again(scope, cell, names, _ALLOWANCE_S, _MEDIAN)
+            self._measure_again(scope, cell, names, _ALLOWANCE_S)
 
     def _measure_again(
-        self, scope: Scope, cell: Cell, names: Sequence[str], allowance_s: float, quantile: float
+        self, scope: Scope, cell: Cell, names: Sequence[str], allowance_s: float
     ) -> None:
-        """Measure a cell once more; each backend keeps the smaller time."""
+        """Measure a cell once more; each backend keeps the samples with the smaller median."""
         self._say(cell, len(self.passed), again=True)
         kept = dict(self.ledger.at(cell.op, cell.dtype))[cell.size]
-        for name, outcome in self.bench.measure(cell, names, allowance_s, quantile).items():
-            first = kept.get(name)
-            if (
-                first is None
-                or first.state is not State.MEASURED
-                or outcome.state is not State.MEASURED
-                or outcome.microseconds < first.microseconds
-            ):
-                kept[name] = outcome
+        for name, outcome in self.bench.measure(cell, names, allowance_s).items():
+            kept[name] = _better(kept.get(name), outcome)
         self.ledger.note(cell, kept)
         self._review(scope)
 
     def _review(self, scope: Scope) -> None:
         """Find out which cells of a scope are doubted now."""
-        sizes = doubted(scope, self.ledger)
+        most = dict.fromkeys(doubted(scope, self.ledger), _MOST_REPEATS)
+        for each in disturbances_of(self.ledger, scope.op, scope.dtype):
+            most[each.cell.size] = _MOST_DISTURBED
         for size, _ in self.ledger.at(scope.op, scope.dtype):
             cell = Cell(scope.op, scope.dtype, size)
-            if size in sizes and self.repeats[cell] < _MOST_REPEATS:
+            if self.repeats[cell] < most.get(size, 0):
                 self.doubts[cell] = scope
             else:
                 self.doubts.pop(cell, None)
@@ -222,6 +218,15 @@ class _Sweep:
         total = max(self.total, done + 1)  # sizes between powers of two are not counted ahead
         left = min((total - done - 1) * pace, self.deadline_s - now)
         self.report(Moment(cell, done, total, max(left, 0.0), again))
+
+
+def _better(first: Outcome | None, again: Outcome) -> Outcome:
+    """Return what is kept of two measurements of a backend: of each place the smaller median."""
+    if first is None or not first.state is again.state is State.MEASURED:
+        return again
+    kept = min(first, again, key=lambda each: each.microseconds)
+    taken = [each.host for each in (first, again) if each.host]
+    return kept._replace(host=min(taken, key=median_of, default=()))
 
 
 def _measured_at(cell: Cell, ledger: Ledger) -> list[str]:

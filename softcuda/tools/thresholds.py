@@ -51,19 +51,15 @@ def races(ledger: Ledger, op: str, dtype: str, *, on_host: bool) -> list[Race]:
 def _fastest(
     outcomes: Iterable[Outcome], device: str, *, on_host: bool
 ) -> tuple[float, float, float] | None:
-    """Return the quartiles of the fastest backend of a device, None where there is none.
-
-    The time that counts stands in the middle: a cell that was measured again keeps its least.
-    """
+    """Return the quartiles of the fastest backend of a device, None where there is none."""
     best: tuple[float, float, float] | None = None
     for outcome in outcomes:
         times = outcome.host if on_host else outcome.samples or (outcome.microseconds,)
         if outcome.state is not State.MEASURED or outcome.device != device or not times:
             continue
-        middle = quantile_of(times, _MIDDLE) if on_host else outcome.microseconds
-        low, high = quantile_of(times, _LOWER), quantile_of(times, _UPPER)
+        low, middle, high = (quantile_of(times, share) for share in (_LOWER, _MIDDLE, _UPPER))
         if best is None or middle < best[1]:
-            best = (min(low, middle), middle, max(high, middle))
+            best = (low, middle, high)
     return best
 
 

@@ -27,7 +27,7 @@ class Disturbed:
         self.disturbs = disturbs
         self.sizes = sizes
         self.now = 0.0
-        self.asked: list[tuple[int, tuple[str, ...], float]] = []
+        self.asked: list[tuple[int, tuple[str, ...]]] = []
 
     def clock(self) -> float:
         return self.now
@@ -36,14 +36,14 @@ class Disturbed:
         """Have nothing to do ahead."""
 
     def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
     ) -> dict[str, Outcome]:
         names = tuple(backend_ids)
-        self.asked.append((cell.size, names, quantile))
+        self.asked.append((cell.size, names))
         found = {}
         for name in names:
             took = 2e-6 + cell.size**3 * (1.2e-11 if name == "cpu_blas" else 3e-10)
-            times = sum(size == cell.size for size, _, _ in self.asked)
+            times = sum(size == cell.size for size, _ in self.asked)
             if name == "cpu_blas" and cell.size in self.sizes and self.disturbs(self.now, times):
                 took = 15e-3
             self.now += 5 * took + 0.001
@@ -74,12 +74,8 @@ def test_a_disturbance_leaves_no_trace(disturbs: Callable[[float, int], bool]) -
     assert [(row.low, row.high, row.backend_id) for row in rows] == [(0, None, "cpu_blas")]
     for size, times in ledger.times("matmul", "f32"):
         assert times["cpu_blas"] == pytest.approx(2 + size**3 * 1.2e-5), size
-    sizes = [size for size, _, _ in machine.asked]
+    sizes = [size for size, _ in machine.asked]
     assert sizes.count(128) <= 3
-    assert {quantile for size, _, quantile in machine.asked if size != 128} == {0.5}
-    assert [quantile for size, _, quantile in machine.asked if size == 128][1:] == [0.0] * (
-        sizes.count(128) - 1
-    )
 
 
 def test_a_lasting_disturbance_is_confined_to_its_size() -> None:
@@ -94,26 +90,26 @@ def test_a_lasting_disturbance_is_confined_to_its_size() -> None:
 def test_what_was_skipped_is_taken_back_as_soon_as_it_fits() -> None:
     machine = Disturbed(lambda now, times: True, (32, 128))
     ledger, rows = machine.rows(math.inf)
-    sizes = [size for size, _, _ in machine.asked]
-    assert machine.asked[2] == (512, ("cpu_fallback",), 0.5)  # 15 ms at 128 say 1 s at 512
+    sizes = [size for size, _ in machine.asked]
+    assert machine.asked[2] == (512, ("cpu_fallback",))  # 15 ms at 128 say 1 s at 512
     at = dict(ledger.at("matmul", "f32"))
     assert all(at[size]["cpu_blas"].state is State.MEASURED for size in SCOPES[0].sizes)
     assert backend_at(rows, 512) == "cpu_blas"
     place = sizes.index(64)  # shows that cpu_blas is not behind, and fast enough
     for step, size in enumerate((256, 512), start=1):
-        assert machine.asked[place + step] == (size, ("cpu_blas", "cpu_fallback"), 0.5)
+        assert machine.asked[place + step] == (size, ("cpu_blas", "cpu_fallback"))
 
 
 def test_one_disturbed_size_keeps_nothing_from_being_tried() -> None:
     machine = Disturbed(lambda now, times: True)
     machine.rows(math.inf)
-    assert machine.asked[2] == (512, ("cpu_blas", "cpu_fallback"), 0.5)
+    assert machine.asked[2] == (512, ("cpu_blas", "cpu_fallback"))
 
 
 def test_doubt_waits_until_the_other_first_sizes_are_measured() -> None:
     machine = Disturbed(lambda now, times: times == 1)
     machine.rows(math.inf)
-    assert [size for size, _, _ in machine.asked[:4]] == [32, 128, 512, 128]
+    assert [size for size, _ in machine.asked[:4]] == [32, 128, 512, 128]
 
 
 @pytest.mark.parametrize("budget_s", [0.1, 0.3, 0.5, 0.6, 0.7])

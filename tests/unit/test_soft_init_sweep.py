@@ -34,7 +34,7 @@ class Machine:
         """Have nothing to do ahead."""
 
     def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float, quantile: float
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
     ) -> dict[str, Outcome]:
         names = tuple(backend_ids)
         self.asked.append((cell, names))
