@@ -18,7 +18,7 @@ from softcuda.graph.op import OPS, Kind
 from softcuda.graph.trace import Outline, Traced, outline, traced
 from softcuda.profile.model import Profile
 from softcuda.profile.resolve import resolve
-from softcuda.running import freeze, frozen_ids, settings_under
+from softcuda.running import freeze, frozen_ids, settings_under, tell_if_away
 
 __all__ = ["clear_cache", "evaluate_nodes"]
 
@@ -116,7 +116,9 @@ def _evaluate(roots: Sequence[Node], found: Outline) -> None:
 
 def _compiled(key: Hashable, found: Outline, profile: Profile) -> _Evaluation:
     whole = traced(found)
-    program = compile_graph(whole.graph, settings_under(profile, None, False, whole))
+    settings = settings_under(profile, None, False, whole)
+    program = compile_graph(whole.graph, settings)
+    tell_if_away(settings)
     return _CACHE.add(key, whole.graph, _Evaluation(whole, program))
 
 

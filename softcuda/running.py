@@ -25,7 +25,7 @@ from softcuda.graph.node import Node, amend
 from softcuda.graph.op import Kind
 from softcuda.graph.trace import Traced, trace
 from softcuda.profile.model import Profile
-from softcuda.profile.resolve import default_profile, resolve, warn_if_foreign
+from softcuda.profile.resolve import default_profile, resolve, warn_if_away, warn_if_foreign
 from softcuda.target import CPU, Target, named_arch
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "frozen_ids",
     "settings_of",
     "settings_under",
+    "tell_if_away",
 ]
 
 N = TypeVar("N", bound=Node)
@@ -97,6 +98,16 @@ def settings_under(
     if asked is None and _is_cuda(made):  # it may run here
         warn_if_foreign(profile, cuda_facts)
     return made
+
+
+def tell_if_away(settings: Settings) -> None:
+    """Warn once where what was compiled may run here, under a profile whose device is not here.
+
+    It is said after compiling, which fails by itself where a row names a device that is needed.
+    """
+    profile = settings.profile
+    if profile.device.type == "cuda" and settings.target.type == "cpu":
+        warn_if_away(profile, settings.no_device)
 
 
 def _is_cuda(settings: Settings) -> bool:
@@ -200,7 +211,9 @@ def compile(
     traced = trace(nodes, pairs)
     settings = settings_of(config, target, strict, traced)._replace(recompute=recompute)
     made = compile_traced(traced, skeleton, settings, type(traced.nodes[0]) if nodes else Node)
-    if target is not None:
+    if target is None:
+        tell_if_away(settings)
+    else:
         compile_kernels(made.program)
     return made
 

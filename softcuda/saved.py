@@ -10,7 +10,7 @@ from softcuda.executor.on_demand import cuda_target
 from softcuda.executor.saved.definition import homed
 from softcuda.executor.saved.files import read_definition, read_executable
 from softcuda.graph.trace import Traced
-from softcuda.running import Config, compile_traced, settings_of
+from softcuda.running import Config, compile_traced, settings_of, tell_if_away
 from softcuda.target import Target
 from softcuda.tensor import Tensor
 from softcuda.whole_files import path_text
@@ -64,4 +64,6 @@ def load(
         traced = traced._replace(graph=homed(traced.graph))
     settings = settings_of(config, None, defined.strict, traced)
     settings = settings._replace(recompute=defined.recompute)
-    return compile_traced(traced, defined.skeleton, settings, Tensor)
+    made = compile_traced(traced, defined.skeleton, settings, Tensor)
+    tell_if_away(settings)
+    return made

@@ -24,7 +24,7 @@ from softcuda.named.descriptors import TensorDescriptor
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
 from softcuda.named.recipe import PathOptions, Recipe, Scalar, recipe_of
-from softcuda.running import Config, settings_of
+from softcuda.running import Config, settings_of, tell_if_away
 
 __all__ = ["Engine", "engine_of", "forget_plans", "retyped", "varied"]
 
@@ -110,6 +110,7 @@ def engine_of(
             "device out, or say 'cpu'"
         )
     runtime = _runtime_of(graph, place, settings)
+    tell_if_away(settings)
     return Engine(operation, recipe, place, runtime.program, runtime, settings)
 
 

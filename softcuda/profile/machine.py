@@ -21,6 +21,7 @@ __all__ = [
     "device_hash",
     "mismatch",
     "this_machine",
+    "warn_of_absence",
     "warn_of_mismatch",
 ]
 
@@ -97,6 +98,22 @@ def warn_of_mismatch(profile: Profile, machine: DeviceFacts) -> None:
             f"{profile.path} was made on another machine: {text}. Its rows are obeyed, and may not "
             "be the fastest here; run soft_init again to measure this machine"
         )
+
+
+def warn_of_absence(profile: Profile, why: str) -> None:
+    """Warn where a profile of a CUDA device is used on a machine without one.
+
+    Args:
+        profile: one of a CUDA device.
+        why: why no device can be used here.
+    """
+    warn(
+        f"{profile.path} was made on another machine: it is of "
+        f"{profile.device.name or 'a CUDA device without a name'}, and here is "
+        f"{why.partition('; ')[0]}. Its rows are obeyed as far as they can be, and may not be the "
+        "fastest here; run soft_init to measure this machine, set SOFTCUDA_CONFIG=default, or name "
+        "the target to softcuda.compile"
+    )
 
 
 def _plain(text: str) -> str:

@@ -22,12 +22,20 @@ from softcuda.profile.files import (
     unreadable,
 )
 from softcuda.profile.grammar import parse
-from softcuda.profile.machine import this_machine, warn_of_mismatch
+from softcuda.profile.machine import this_machine, warn_of_absence, warn_of_mismatch
 from softcuda.profile.model import DeviceFacts, Profile
 from softcuda.profile.vocabulary import SOFT_VERSION, known_backends, work_ops
 from softcuda.warn import warn
 
-__all__ = ["DEFAULT", "ProfileStore", "default_profile", "read", "resolve", "warn_if_foreign"]
+__all__ = [
+    "DEFAULT",
+    "ProfileStore",
+    "default_profile",
+    "read",
+    "resolve",
+    "warn_if_away",
+    "warn_if_foreign",
+]
 
 _MOST_KEPT: Final = 64
 # A file changed this shortly before it was read may change again with the same time stamp.
@@ -86,6 +94,16 @@ def warn_if_foreign(profile: Profile, facts: Callable[[], DeviceFacts] | None = 
         facts: gives what to compare with, and is called once; default: this machine's CPU.
     """
     _store.compare(profile, facts)
+
+
+def warn_if_away(profile: Profile, why: str) -> None:
+    """Warn once where a profile of a CUDA device is to be executed without that device.
+
+    Args:
+        profile: any; one without device_hash fits every machine.
+        why: why no device can be used here.
+    """
+    _store.miss(profile, why)
 
 
 def default_profile() -> Profile:
@@ -224,6 +242,18 @@ class ProfileStore:
         key = (profile.path, wanted)
         if wanted is not None and key not in self._compared:
             self._compare(key, wanted, profile, None if facts is None else facts())
+
+    def miss(self, profile: Profile, why: str) -> None:
+        """Warn once where a profile's device is not here, as `warn_if_away` says."""
+        wanted = profile.meta.get("device_hash")
+        key = (profile.path, wanted, "away")
+        if wanted is None or profile.device.type != "cuda" or key in self._compared:
+            return
+        with self._lock:
+            if key in self._compared:
+                return
+            self._compared[key] = wanted
+        warn_of_absence(profile, why)
 
     def _say_newer(self, path: str, signature: _Signature, version: str) -> None:
         with self._lock:

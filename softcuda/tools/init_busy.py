@@ -6,7 +6,7 @@ import os
 import time
 from typing import Final
 
-__all__ = ["Busy", "busy_text"]
+__all__ = ["Busy", "busy_text", "worse_load"]
 
 _COUNTED: Final = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
 _MUCH: Final = 0.2  # of all processors
@@ -47,6 +47,11 @@ class Busy:
             return None
         own = os.times()
         return whole_s - (own.user + own.system + own.children_user + own.children_system)
+
+
+def worse_load(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    """Return the load of two in which others kept more processors busy."""
+    return one if one.get("others", -1.0) > other.get("others", -1.0) else other
 
 
 def busy_text(load: dict[str, float]) -> str:

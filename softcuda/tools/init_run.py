@@ -22,7 +22,7 @@ from softcuda.tools.copying import measure_copies
 from softcuda.tools.device_bench import DeviceBench, device_here, machine_facts
 from softcuda.tools.display import medians_table, progress, thresholds_table
 from softcuda.tools.estimates import full_cost_s
-from softcuda.tools.init_busy import Busy, busy_text
+from softcuda.tools.init_busy import Busy, busy_text, worse_load
 from softcuda.tools.init_existing import carried_rows, check_existing, earlier_profile
 from softcuda.tools.init_options import InitOptions
 from softcuda.tools.init_output import Output
@@ -86,7 +86,7 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
             measure_copies(bench.device, ledger)
         _sweep(scopes, bench, deadline_s, output, stop, ledger)
         took = time.monotonic() - begin
-        ledger.load.update(max(before, busy.load(), key=lambda load: load.get("others", -1.0)))
+        ledger.load.update(worse_load(before, busy.load()))
         output.say(medians_table(ledger, scopes, bench.backend_ids, is_whole=options.medians))
         profile = _write(options, ledger, scopes, machine, earlier)
         place_file(
