@@ -7,7 +7,7 @@ from typing import Final
 
 from softcuda.graph.op import OPS, Kind
 
-__all__ = ["growth_of", "met_at"]
+__all__ = ["growth_of", "line_at", "met_at"]
 
 _STEEPEST: Final = 3  # of a product, whose size is an extent
 
@@ -20,6 +20,24 @@ def growth_of(op: str) -> int:
         (1, 3)
     """
     return _STEEPEST if OPS[op].kind is Kind.CONTRACTION else 1
+
+
+def line_at(size: int, one: tuple[int, float], other: tuple[int, float], growth: int) -> float:
+    """Return the time at a size on the line through two others, which no more work makes less.
+
+    Args:
+        size: where.
+        one: a size and its time.
+        other: a larger one.
+        growth: of the work.
+
+    Example:
+        >>> line_at(400, (100, 2.0), (200, 3.0), 1), line_at(400, (100, 2.0), (200, 1.0), 1)
+        (5.0, 1.0)
+    """
+    (smaller, before), (larger, time) = one, other
+    start, end, there = (math.pow(each, growth) for each in (smaller, larger, size))
+    return time + max(time - before, 0.0) * (there - end) / (end - start)
 
 
 def met_at(low: int, high: int, behind: float, ahead: float, growth: int) -> float:

@@ -9,6 +9,7 @@ from typing import Final
 
 from softcuda.tools.cells import Cell, Ledger, Scope, State
 from softcuda.tools.choose import Point, winners
+from softcuda.tools.lines import line_at
 
 __all__ = ["refinements"]
 
@@ -78,12 +79,17 @@ def _round(size: float) -> int:
 def _host_sides(scope: Scope, ledger: Ledger) -> dict[int, str]:
     """Return for each size which device is faster with the data on the host, where it is known."""
     found = {}
+    known: list[tuple[int, float]] = []
     for size, outcomes in ledger.at(scope.op, scope.dtype):
         times: dict[str, float] = {}
         for outcome in outcomes.values():
             host_us = outcome.host_us if outcome.state is State.MEASURED else None
             if host_us is not None:
                 times[outcome.device] = min(host_us, times.get(outcome.device, math.inf))
+        if "cpu" in times:
+            known.append((size, times["cpu"]))
+        elif len(known) > 1:  # not tried, since it would take too long
+            times["cpu"] = line_at(size, known[-2], known[-1], scope.growth)
         if len(times) > 1:
             found[size] = min(times, key=lambda device: times[device])
     return found

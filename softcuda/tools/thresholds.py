@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from softcuda.profile.model import Crossing, Threshold
 from softcuda.tools.cells import Ledger, Outcome, Scope, State
-from softcuda.tools.lines import met_at
+from softcuda.tools.lines import growth_of, line_at, met_at
 from softcuda.tools.spread import quantile_of
 
-__all__ = ["Race", "crossing_of", "races", "thresholds"]
+__all__ = ["Race", "crossing_of", "modelled_at", "races", "thresholds"]
 
 _LOWER, _MIDDLE, _UPPER = 0.25, 0.5, 0.75
 
@@ -23,15 +23,20 @@ class Race(NamedTuple):
         size: the row's size.
         cpu: the CPU's.
         cuda: the GPU's; copies are included or not.
+        modelled: the CPU was not tried, since a call would take too long; its time is that of the
+            line through its last two, latency + work / rate.
     """
 
     size: int
     cpu: tuple[float, float, float]
     cuda: tuple[float, float, float]
+    modelled: bool = False
 
 
 def races(ledger: Ledger, op: str, dtype: str, *, on_host: bool) -> list[Race]:
-    """Return a race for each size at which both devices were measured, sizes ascending.
+    """Return a race for each size at which both devices have a time, sizes ascending.
+
+    Beyond the largest size at which the CPU was tried its time is modelled.
 
     Args:
         ledger: what was measured.
@@ -40,12 +45,19 @@ def races(ledger: Ledger, op: str, dtype: str, *, on_host: bool) -> list[Race]:
         on_host: whether the data is on the host before and after, so that copies count.
     """
     found = []
+    known: list[tuple[int, float]] = []
     for size, outcomes in ledger.at(op, dtype):
         cpu = _fastest(outcomes.values(), "cpu", on_host=False)
         cuda = _fastest(outcomes.values(), "cuda", on_host=on_host)
+        if cpu:
+            known.append((size, cpu[1]))
         if cpu and cuda:
             found.append(Race(size, cpu, cuda))
-    return found
+        elif cuda and len(known) > 1:
+            time_us = line_at(size, known[-2], known[-1], growth_of(op))
+            found.append(Race(size, (time_us,) * 3, cuda, modelled=True))
+    last = known[-1][0] if known else 0
+    return [race for race in found if not race.modelled or race.size > last]
 
 
 def _fastest(
@@ -77,11 +89,12 @@ def thresholds(ledger: Ledger, scopes: Sequence[Scope]) -> list[Threshold]:
 
 
 def crossing_of(found: Sequence[Race], growth: int) -> Crossing | None:
-    """Return the size from which the GPU is faster at every measured size.
+    """Return the first whole size from which the GPU is faster at every size of the races.
 
-    Between two sizes times are latency + work / rate. The uncertainty is how far the crossing moves
-    when one device is at its lower and the other at its upper quartile, and at least half of the
-    distance of the two sizes that it was measured between.
+    "None below" the last size that was measured, where it is not. Between two sizes times are
+    latency + work / rate. The uncertainty is how far the crossing moves when one device is at its
+    lower and the other at its upper quartile, and at least half of the distance of the two sizes
+    that it was measured between.
 
     Args:
         found: the races, sizes ascending.
@@ -91,13 +104,14 @@ def crossing_of(found: Sequence[Race], growth: int) -> Crossing | None:
         return None
     between = _between(found, [race.cpu[1] - race.cuda[1] for race in found], growth)
     if between is None:
-        return Crossing(found[-1].size, None, False)
+        known = [race.size for race in found if not race.modelled]
+        return Crossing(known[-1], None, False) if known else None
     size, gap = between
     early = _between(found, [race.cpu[2] - race.cuda[0] for race in found], growth)
     late = _between(found, [race.cpu[0] - race.cuda[2] for race in found], growth)
     ends = (size if early is None else early[0], found[-1].size if late is None else late[0])
     moved = max(size - ends[0], ends[1] - size, gap / 2)
-    return Crossing(round(size), math.ceil(moved))
+    return Crossing(math.ceil(size), math.ceil(moved))
 
 
 def _between(
@@ -114,4 +128,12 @@ def _between(
     if last + 1 == len(found):
         return None
     low, high = found[last].size, found[last + 1].size
-    return met_at(low, high, -leads[last], leads[last + 1], growth), high - low
+    met = met_at(low, high, -leads[last], leads[last + 1], growth)
+    return max(met, low + 1), high - low  # at `low` itself the GPU is behind
+
+
+def modelled_at(found: Sequence[Race]) -> bool:
+    """Return whether the crossing of some races lies where the CPU was not tried any more."""
+    behind = [place for place, race in enumerate(found) if race.cpu[1] <= race.cuda[1]]
+    after = behind[-1] + 1 if behind else 0
+    return after < len(found) and found[after].modelled
