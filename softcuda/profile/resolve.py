@@ -31,6 +31,7 @@ __all__ = [
     "DEFAULT",
     "ProfileStore",
     "default_profile",
+    "is_shipped",
     "read",
     "resolve",
     "warn_if_away",
@@ -42,17 +43,29 @@ _MOST_KEPT: Final = 64
 _SETTLED_NS: Final = 50_000_000
 
 
+def is_shipped(name: str) -> bool:
+    """Return whether a text is the name of a shipped profile, such as "default"."""
+    return _shipped_file(name) is not None
+
+
+def _shipped_file(name: str) -> str | None:
+    if name == DEFAULT:
+        return os.path.join(packaged_folder("configs"), DEFAULT_NAME)
+    return shipped_path(name)
+
+
 def read(path: str | os.PathLike[str], backends: Mapping[str, str] | None = None) -> Profile:
     """Return the profile in a file, checked; the machine is not compared.
 
     Args:
-        path: the file.
+        path: the file, or the name of a shipped profile.
         backends: backend_id -> device type of backends beyond those that softcuda ships.
 
     Raises:
         ConfigError: it cannot be read, or holds something that is not allowed.
     """
     named = name_of(path)
+    named = _shipped_file(named) or named
     return parse(content_of(named, ""), named, work_ops(), known_backends(backends))
 
 

@@ -44,8 +44,10 @@ def candidates(
     below = [entry for entry in ledger.at(scope.op, scope.dtype) if entry[0] < size]
     for name in backend_ids:
         seconds = _estimate(scope, size, name, ledger)
-        if _is_behind(name, below):
-            others[name] = Outcome(State.SKIPPED, reason="far behind at smaller sizes")
+        behind = _behind(name, below)
+        if behind:
+            reason = f"over {_FAR_BEHIND:g} times behind at sizes {behind[0]} and {behind[1]}"
+            others[name] = Outcome(State.SKIPPED, reason=reason)
         elif seconds is not None and seconds > LONGEST_CALL_S:
             reason = f"a call would take about {seconds:.1f} s"
             others[name] = Outcome(State.SKIPPED, reason=reason)
@@ -102,10 +104,10 @@ def full_cost_s(scope: Scope, names: Sequence[str]) -> float:
     return total
 
 
-def _is_behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> bool:
-    """Return whether a backend was 8 times behind at the last two sizes it was tried at."""
+def _behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> tuple[int, ...]:
+    """Return the last two sizes a backend was tried at where it was 8 times behind at both."""
     tried = []
-    for _, outcomes in below:
+    for size, outcomes in below:
         own = outcomes.get(name)
         if own is None or own.state is not State.MEASURED:
             continue
@@ -114,8 +116,9 @@ def _is_behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> bo
             for o in outcomes.values()
             if o.state is State.MEASURED and o.device == own.device
         )
-        tried.append(own.microseconds > _FAR_BEHIND * best)
-    return tried[-2:] == [True, True]
+        tried.append((size, own.microseconds > _FAR_BEHIND * best))
+    last = tried[-2:]
+    return tuple(size for size, _ in last) if [far for _, far in last] == [True, True] else ()
 
 
 def _estimate(scope: Scope, size: int, name: str, ledger: Ledger) -> float | None:

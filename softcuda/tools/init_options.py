@@ -15,6 +15,7 @@ from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import ArgumentError
 from softcuda.graph.op import OPS, Kind
 from softcuda.paths import CONFIG_NAME
+from softcuda.profile.resolve import is_shipped
 from softcuda.profile.vocabulary import why_no_row, work_ops
 from softcuda.tools.workloads import accepted_dtypes
 from softcuda.tools.workloads_inputs import Source
@@ -31,6 +32,8 @@ class InitOptions:
     """What was asked for.
 
     Attributes:
+        ops: the ops that were named, () for all.
+        dtypes: the dtypes that were named, () for the usual ones.
         wanted: op -> names of the dtypes to measure.
         on_device: op -> names of the dtypes to measure beside those where a GPU is measured.
         max_size: no size above it, or None.
@@ -38,7 +41,7 @@ class InitOptions:
         budget_s: seconds for everything; None for the usual bound.
         full: without bounds.
         device: "auto", "cpu" or "cuda".
-        output: the file to write.
+        output: the file to write, or to look at.
         force: replace it.
         resume: go on from the samples of an interrupted run.
         check: measure some rows of the file again.
@@ -48,6 +51,8 @@ class InitOptions:
         quiet: print errors only.
     """
 
+    ops: tuple[str, ...]
+    dtypes: tuple[str, ...]
     wanted: dict[str, tuple[str, ...]]
     on_device: dict[str, tuple[str, ...]]
     max_size: int | None
@@ -94,7 +99,10 @@ def init_options(argv: Sequence[str] | None) -> InitOptions:
             "name other dtypes, or leave one of the two options out"
         )
     sizes = (given.sizes or "").replace(",", " ").split()
+    _check_questions(given)
     return InitOptions(
+        ops=ops,
+        dtypes=dtypes,
         wanted=wanted,
         on_device=on_device,
         max_size=None if given.max_size is None else _whole("--max-size", given.max_size),
@@ -102,7 +110,7 @@ def init_options(argv: Sequence[str] | None) -> InitOptions:
         budget_s=None if given.budget is None else _seconds("--budget", given.budget),
         full=given.full,
         device=_word("--device", given.device, _DEVICES),
-        output=given.output,
+        output=given.file or given.output or CONFIG_NAME,
         force=given.force,
         resume=given.resume,
         check=given.check,
@@ -131,6 +139,12 @@ def _parser() -> argparse.ArgumentParser:
         "--help.",
     )
     add = parser.add_argument
+    add(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help=f"the profile that --check and --explain look at; default: ./{CONFIG_NAME}",
+    )
     add("--ops", metavar="OP,...", help="measure these ops only; default: all")
     add(
         "--dtypes",
@@ -147,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--budget", metavar="SECONDS", help="end within this time; default: 170, with a GPU 285")
     add("--full", action="store_true", help="no bounds: every backend at every size")
-    add("--output", metavar="FILE", default=CONFIG_NAME, help="default: ./CONFIG.soft")
+    add("--output", metavar="FILE", help=f"the profile to write; default: ./{CONFIG_NAME}")
     add(
         "--force",
         action="store_true",
@@ -158,9 +172,15 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--check",
         action="store_true",
-        help="measure some rows of the file again and say which no longer hold; writes nothing",
+        help="measure some rows of the file again and say which no longer hold; with --ops, "
+        "--dtypes or --sizes all of those; writes nothing",
     )
-    add("--diff", nargs=2, metavar=("A", "B"), help="compare two profiles; measures nothing")
+    add(
+        "--diff",
+        nargs=2,
+        metavar=("A", "B"),
+        help="compare two profiles, of --ops only; measures nothing",
+    )
     add(
         "--explain",
         nargs=2,
@@ -170,6 +190,28 @@ def _parser() -> argparse.ArgumentParser:
     add("--medians", action="store_true", help="print the medians of every size, not the largest")
     add("--quiet", action="store_true", help="print errors only")
     return parser
+
+
+def _check_questions(given: argparse.Namespace) -> None:
+    """Check that one question is asked at most, and that a file is named once, for a question."""
+    asked = {"--check": given.check, "--diff": given.diff, "--explain": given.explain}
+    named = [name for name, value in asked.items() if value]
+    if len(named) > 1:
+        raise ArgumentError(f"{' and '.join(named)} are given; allowed is one of them at a time")
+    if given.file is not None and named not in (["--check"], ["--explain"]):
+        raise ArgumentError(
+            f"FILE is {given.file!r}; allowed is one with --check and --explain; --output names "
+            "the file to write"
+        )
+    if given.file is not None and given.output is not None:
+        raise ArgumentError(
+            f"FILE is {given.file!r} and --output {given.output!r}; allowed is one of them"
+        )
+    if not named and given.output is not None and is_shipped(given.output):
+        raise ArgumentError(
+            f"--output is {given.output!r}, the name of a profile that is shipped; name another "
+            "file, such as here.soft"
+        )
 
 
 def _explained(token: str, size: str) -> tuple[str, int]:

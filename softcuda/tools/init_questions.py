@@ -1,33 +1,29 @@
-"""What soft_init answers about profiles that are there: --diff, --explain, --check."""
+"""What soft_init answers about profiles that are there: --diff and --explain."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import ArgumentError
 from softcuda.graph.op import OPS, Kind
 from softcuda.profile.check import range_text, token_text
 from softcuda.profile.model import Profile, Row, Threshold
-from softcuda.tools.cells import BY_IMPORTANCE, Cell, Ledger, Outcome, State
+from softcuda.tools.cells import Ledger, Outcome, State
 from softcuda.tools.display import crossing_text
 from softcuda.tools.profile_rows import was_measured
-from softcuda.tools.sweep import CellBench
+from softcuda.tools.spread import kept_times
 
-__all__ = ["checked_rows", "difference_lines", "explanation_lines"]
+__all__ = ["difference_lines", "explanation_lines"]
 
 _POWERS: Final = {True: 13, False: 25}  # sizes compared: contractions up to 2^12, others 2^24
 _NEAR: Final = 2.0  # a size this close to where a row ends is near a crossing
-_HOLDS: Final = 1.23  # a row holds while its backend is no further behind; as choosing has it
-_ROWS_CHECKED: Final = 24
-_ALLOWANCE_S: Final = 0.2
 
 
-def _measured(profile: Profile) -> set[tuple[str, str]]:
-    """Return (op, dtype) of the narrow rows that were measured."""
-    rows = (row for row in profile.rows if was_measured(row))
+def _measured(profile: Profile, ops: Collection[str]) -> set[tuple[str, str]]:
+    """Return (op, dtype) of the narrow rows that were measured, of some ops or of all."""
+    rows = (row for row in profile.rows if was_measured(row) and (not ops or row.op in ops))
     return {(row.op, row.dtype) for row in rows if row.dtype is not None}
 
 
@@ -39,11 +35,20 @@ class _Span(NamedTuple):
     backend_ids: tuple[str, str]
 
 
-def difference_lines(one: Profile, other: Profile) -> list[str]:
+def difference_lines(one: Profile, other: Profile, ops: Collection[str] = ()) -> list[str]:
     """Return what two profiles decide differently, as lines of text.
 
-    Sizes are powers of two, of every op and dtype that both have rows for. How far they agree is
-    said for all sizes, and for those that are away from where a row ends.
+    Sizes are powers of two, of every op and dtype that both have measured; where they have none in
+    common, of those that one of them has. How far they agree is said for all sizes, and for those
+    that are away from where a row ends.
+
+    Args:
+        one: a profile.
+        other: another one.
+        ops: of these ops only; () for all.
+
+    Raises:
+        ArgumentError: neither has measured anything of them.
     """
     lines = [
         f"device: {key} is {said or 'not written'!r} in {one.name} and {there or 'not written'!r} "
@@ -51,8 +56,17 @@ def difference_lines(one: Profile, other: Profile) -> list[str]:
         for key, said, there in zip(one.device._fields, one.device, other.device, strict=True)
         if said != there
     ]
+    tokens = _measured(one, ops) & _measured(other, ops)
+    if not tokens:
+        tokens = _measured(one, ops) | _measured(other, ops)
+        if not tokens:
+            raise ArgumentError(
+                f"--diff: neither {one.path} nor {other.path} has a measured row "
+                f"op[dtype]{' of ' + ', '.join(ops) if ops else ''}; there is nothing to compare"
+            )
+        lines.append("nothing was measured for both: what one was measured for is compared")
     same = total = near_same = near_total = 0
-    for op, dtype in sorted(_measured(one) & _measured(other)):
+    for op, dtype in sorted(tokens):
         spans: list[_Span] = []
         for power in range(_POWERS[OPS[op].kind is Kind.CONTRACTION]):
             size = 1 << power
@@ -74,7 +88,8 @@ def difference_lines(one: Profile, other: Profile) -> list[str]:
             f"{span.backend_ids[0]} -> {span.backend_ids[1]}"
             for span in spans
         ]
-    lines += list(_moved(one.thresholds, other.thresholds))
+    asked = [line for line in one.thresholds if not ops or line.op in ops]
+    lines += list(_moved(asked, other.thresholds))
     lines.append(f"{_share(same, total)} sizes agree")
     away = (same - near_same, total - near_total)
     lines.append(f"{_share(*away)} sizes away from the crossings agree")
@@ -88,7 +103,7 @@ def _is_near(row: Row, size: int) -> bool:
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part} of {whole} ({part / whole:.1%})" if whole else "none of no"
+    return f"{part} of {whole} ({part / whole:.1%})" if whole else "0 of 0"
 
 
 def _moved(one: Sequence[Threshold], other: Sequence[Threshold]) -> Iterator[str]:
@@ -108,20 +123,25 @@ def _moved(one: Sequence[Threshold], other: Sequence[Threshold]) -> Iterator[str
                 yield f"{token}, crossing {word}: {crossing_text(a)} -> {crossing_text(b)}"
 
 
-def explanation_lines(profile: Profile, ledger: Ledger | None, token: str, size: int) -> list[str]:
+def explanation_lines(
+    profile: Profile, ledger: Ledger | None, token: str, size: int, samples: str = ""
+) -> list[str]:
     """Return why an op goes where at a size: its row, and the samples behind it.
+
+    Those are of the measured sizes around it and of the next nearest one.
 
     Args:
         profile: the profile.
         ledger: its samples; None where there is no file of them.
-        token: `op` (which stands for f32) or `op[dtype]`.
+        token: `op` (which stands for f32, or for the dtype that it was measured in) or `op[dtype]`.
         size: the row's size.
+        samples: the name of their file.
 
     Raises:
         ArgumentError: the profile has no row for it.
     """
     op, _, rest = token.partition("[")
-    dtype = rest.rstrip("]") or "f32"
+    dtype = rest.rstrip("]") or _dtype_of(profile, op)
     row = profile.lookup(op, dtype, size)
     if row is None:
         raise ArgumentError(
@@ -138,76 +158,45 @@ def explanation_lines(profile: Profile, ledger: Ledger | None, token: str, size:
                 f"the GPU is faster from: {crossing_text(line.host) or 'unknown'} with the data "
                 f"on the host, {crossing_text(line.resident) or 'unknown'} resident"
             )
-    cells = ledger.at(op, dtype) if ledger is not None else []
-    near = sorted(cells, key=lambda cell: abs(math.log(cell[0] / size)))[:3]
-    for measured, outcomes in sorted(near):
+    if ledger is None:
+        return [*lines, f"there is no file of samples: {samples or 'none was looked for'}"]
+    cells = dict(ledger.at(op, dtype))
+    for measured in _around(list(cells), size):
         lines.append(f"at size {measured} [us]:")
-        lines += [f"  {name}: {_outcome_text(outcome)}" for name, outcome in outcomes.items()]
+        lines += [f"  {name}: {_outcome_text(found)}" for name, found in cells[measured].items()]
     if not cells:
-        lines.append("there are no samples of it")
+        lines.append(f"there are no samples of {op}[{dtype}] in {samples or 'the file of samples'}")
     return lines
 
 
+def _dtype_of(profile: Profile, op: str) -> str:
+    """Return the dtype that an op without one stands for."""
+    known = [row.dtype for row in profile.rows if row.op == op and row.dtype is not None]
+    return "f32" if "f32" in known or not known else known[0]
+
+
+def _around(sizes: Sequence[int], size: int) -> list[int]:
+    """Return the sizes that bracket one, and the nearest other; ascending.
+
+    Example:
+        >>> _around([416, 448, 512, 4096], 700), _around([1, 8, 64, 512], 8)
+        ([448, 512, 4096], [1, 8, 64])
+    """
+    below = [each for each in sizes if each <= size][-1:]
+    above = [each for each in sizes if each > size][:1]
+    rest = [each for each in sizes if each not in below + above]
+    nearest = sorted(rest, key=lambda each: abs(math.log(each / size)))
+    return sorted(below + above + nearest[: 3 - len(below + above)])
+
+
 def _outcome_text(outcome: Outcome) -> str:
+    """Return a median and the samples behind it; those that are outliers stand by themselves."""
     if outcome.state is not State.MEASURED:
         return f"{outcome.state.value}: {outcome.reason}"
-    samples = ", ".join(f"{time:g}" for time in sorted(outcome.samples))
     host = outcome.host_us
     beside = f"; with the data on the host {host:.4g}" if outcome.host and host else ""
-    return f"{outcome.microseconds:g} of {samples or 'no samples'}{beside}"
-
-
-class RowCheck(NamedTuple):
-    """A row, measured again at a size: whether it holds, and what was found."""
-
-    holds: bool
-    text: str
-
-
-def checked_rows(
-    profile: Profile, bench: CellBench, report: Callable[[Cell], None]
-) -> list[RowCheck]:
-    """Measure a sample of the rows again and return which hold.
-
-    A row holds while its backend takes at most 1.23 times what the fastest one does.
-
-    Args:
-        profile: one of this machine.
-        bench: what measures.
-        report: is told each cell before it is measured.
-    """
-    found = []
-    for row in _sample(profile):
-        size = _inside(row)
-        cell = Cell(row.op, row.dtype or "f32", size)
-        report(cell)
-        outcomes = bench.measure(cell, bench.backend_ids, _ALLOWANCE_S)
-        times = {n: o.microseconds for n, o in outcomes.items() if o.state is State.MEASURED}
-        own = times.get(row.backend_id)
-        best = min(times, key=lambda name: (times[name], name)) if times else ""
-        where = f"{profile.label(row)}: {token_text(row.op, row.dtype)} at {size}"
-        if own is None:
-            reason = outcomes.get(row.backend_id, Outcome(State.SKIPPED)).reason or "not there"
-            found.append(RowCheck(False, f"{where}: {row.backend_id} is out: {reason}"))
-            continue
-        said = f"{row.backend_id} {own:.4g} us, fastest {best} {times[best]:.4g}"
-        found.append(RowCheck(own <= _HOLDS * times[best], f"{where}: {said}"))
-    return found
-
-
-def _sample(profile: Profile) -> list[Row]:
-    """Return measured rows at equal distances, the important ops first."""
-    rank = {op: place for place, op in enumerate(BY_IMPORTANCE)}
-    rows = [r for r in profile.rows if r.dtype in REAL_DTYPES and r.comment.startswith("us at")]
-    rows.sort(key=lambda r: (rank[r.op], r.dtype or "", r.low))
-    step = max(len(rows) / _ROWS_CHECKED, 1.0)
-    return [rows[int(k * step)] for k in range(min(_ROWS_CHECKED, len(rows)))]
-
-
-def _inside(row: Row) -> int:
-    """Return a power of two in the middle of a row, by logarithm; its low end where none is."""
-    top = _POWERS[OPS[row.op].kind is Kind.CONTRACTION] - 3
-    low = max(row.low, 1)
-    high = min(row.high or 1 << top, 1 << top)
-    middle = 1 << max(round(math.log2(math.sqrt(low * max(high, low)))), 0)
-    return middle if row.low <= middle and (row.high is None or middle < row.high) else low
+    kept = kept_times(outcome.samples)
+    samples = ", ".join(f"{time:g}" for time in kept)
+    beyond = ", ".join(f"{time:g}" for time in sorted(outcome.samples)[len(kept) :])
+    outliers = f"; outliers {beyond}" if beyond else ""
+    return f"median {outcome.microseconds:g} of {samples or 'no samples'}{outliers}{beside}"

@@ -39,11 +39,11 @@ def report(argv: Sequence[str]) -> int:
     ops = op_words(given.ops)
     output = Output()
     profile = read(given.file, registered_devices())
-    ledger, owner = read_samples(measured_path(given.file))
+    ledger, owner = read_samples(measured_path(profile.path))
     made_for = profile.meta.get("device_hash", "")
     if owner[:1] != [made_for]:
         raise ConfigError(
-            str(measured_path(given.file)),
+            str(measured_path(profile.path)),
             None,
             f"the samples are of the machine {', '.join(owner[:1]) or 'nobody named'}, and "
             f"{given.file} is of {made_for or 'none'}; measure anew with soft_init",
@@ -51,7 +51,7 @@ def report(argv: Sequence[str]) -> int:
     found = figures(ledger, profile, ops)
     if profile.thresholds:
         output.say(thresholds_table(profile.thresholds))
-    folder, name = Path(given.output), Path(given.file).stem
+    folder, name = Path(given.output), Path(profile.path).stem
     stem = str(folder / name)
     title = f"softcuda on {profile.device.name or profile.device.cpu}"
     place_file(f"{stem}.html", page(profile, found).encode(), force=True)

@@ -68,6 +68,8 @@ def test_contents(dist: Path) -> None:
     assert {
         "softcuda/py.typed",
         "softcuda/configs/DEFAULT.soft",
+        "softcuda/configs/nvidia-h200.csv",
+        "softcuda/configs/nvidia-h200.soft",
         "softcuda/kernels/README.md",
     } <= wheel
     assert not [name for name in wheel if name.startswith(("tests/", "configs/", "kernels/"))]

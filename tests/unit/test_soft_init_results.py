@@ -179,7 +179,7 @@ def test_an_explanation_names_the_row_and_the_samples() -> None:
         "with the data on the host",
     ):
         assert part in text
-    assert "there are no samples" in explanation_lines(profile(), None, "matmul[f32]", 8)[-1]
+    assert "there is no file of samples" in explanation_lines(profile(), None, "matmul", 8)[-1]
 
 
 class Balance(HTMLParser):
