@@ -12,6 +12,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
+from softcuda.graph.op import OPS, Kind
 from softcuda.profile.cost_lines import CostLines
 from softcuda.profile.curves import Curve, curve_of
 from softcuda.profile.records import (
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 _BY_SIZE: Final = attrgetter("low")
+_STAND_INS: Final = ("f32", "f64", "f16", "bf16", "i32", "i64", "bool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +195,9 @@ class Profile:
 
         Args:
             op: token of the op.
-            dtype: name of the row's dtype; points of `op[dtype]` win over points of `op`.
+            dtype: name of the row's dtype; points of `op[dtype]` win over points of `op`. Where
+                there are neither, those of another dtype stand in, f32 before others; not of a
+                product, whose arithmetic depends on it.
             size: the row's size.
             device_type: "cpu" or "cuda".
 
@@ -209,7 +213,7 @@ class Profile:
         if key in self._curves:
             return self._curves[key]
         curve = None
-        for points in (self._lines.of(op, dtype), self._lines.of(op, None)):
+        for points in self._points(op, dtype):
             here = [(p.size, dict(p.times_us).get(device_type)) for p in points]
             known = [(size, time) for size, time in here if time is not None]
             if known:
@@ -217,6 +221,13 @@ class Profile:
                 break
         self._curves[key] = curve
         return curve
+
+    def _points(self, op: str, dtype: str) -> list[Sequence[CostPoint]]:
+        """Return the points that tell the times of an op and a dtype, the nearest first."""
+        found = [points for kind in (dtype, None) if (points := self._lines.of(op, kind))]
+        if found or op not in OPS or OPS[op].kind is Kind.CONTRACTION:
+            return found
+        return [points for kind in _STAND_INS if (points := self._lines.of(op, kind))]
 
     def transfer_us(self, direction: str, nbytes: int) -> float | None:
         """Return the modelled time of a copy [microseconds], None where no line says it.

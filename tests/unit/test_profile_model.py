@@ -136,6 +136,20 @@ def test_costs_are_straight_on_log_axes() -> None:
     assert profile.cost_us("sum", "f32", 128, "cpu") is None
 
 
+def test_costs_of_another_dtype_stand_in_except_for_products() -> None:
+    profile = profile_of(
+        HEAD + "add | any = cpu_fused\n[costs]\n"
+        "one_hot[i64] | size = 100 = cpu 2, cuda 3\n"
+        "add[f64] | size = 100 = cpu 5, cuda 6\nadd[f32] | size = 100 = cpu 4\n"
+        "matmul[f32] | size = 128 = cpu 10\n"
+    )
+    assert profile.cost_us("one_hot", "i32", 100, "cpu") == pytest.approx(2)
+    assert profile.cost_us("add", "i32", 100, "cpu") == pytest.approx(4)  # f32 before f64
+    assert profile.cost_us("add", "i32", 100, "cuda") == pytest.approx(6)
+    assert profile.cost_us("add", "f32", 100, "cuda") is None  # it has points of its own
+    assert profile.cost_us("matmul", "i32", 128, "cpu") is None  # nothing like BLAS for those
+
+
 def test_transfers_are_latency_and_rate() -> None:
     profile = profile_of(WHOLE)
     assert profile.transfer_us("h2d", 0) == 8.1
