@@ -38,6 +38,9 @@ _LARGEST_POWERS: Final = {"cpu": (22, 11), "cuda": (24, 12)}
 # Powers of two of the first sizes, in the order of measuring. With a GPU the second one tells by
 # itself on which side of a crossing most sizes are; it is no more than a call of either costs.
 _COARSE: Final = {"cpu": (8, 14, 20), "cuda": (8, 16, 13, 20)}
+# What is asked for ends where an operand of f64 has 8 GiB.
+_MOST_ELEMENTS: Final = 1 << 30
+_MOST_EXTENT: Final = 1 << 15
 _COARSE_MATMUL: Final = {"cpu": (5, 7, 9), "cuda": (5, 8, 6, 11)}
 
 
@@ -100,6 +103,7 @@ class Scope:
         growth: the time grows at most like size to this power.
         whole: nothing but the bounds of the table itself ends the sizes.
         exhaustive: every backend is tried at every size, however slow.
+        too_large: sizes that were asked for and left out, since an operand would be too large.
     """
 
     op: str
@@ -109,6 +113,7 @@ class Scope:
     growth: int
     whole: bool
     exhaustive: bool = False
+    too_large: tuple[int, ...] = ()
 
 
 def scopes_of(
@@ -134,8 +139,11 @@ def scopes_of(
         contracts = OPS[op].kind is Kind.CONTRACTION
         largest = largest_size(op, device)
         sizes = [1 << power for power in range(largest.bit_length())]
+        too_large: tuple[int, ...] = ()
         if sizes_asked:
-            allowed = tuple(sizes_asked)
+            most = _MOST_EXTENT if contracts else _MOST_ELEMENTS
+            allowed = tuple(size for size in sizes_asked if size <= most)
+            too_large = tuple(size for size in sizes_asked if size > most)
         else:
             allowed = tuple(s for s in sizes if max_size is None or s <= max_size)
         coarse = [1 << power for power in (_COARSE_MATMUL if contracts else _COARSE)[device]]
@@ -144,7 +152,7 @@ def scopes_of(
             if dtype in wanted.get(op, ()):
                 whole = allowed == tuple(sizes)
                 growth = growth_of(op)
-                made.append(Scope(op, dtype, allowed, first, growth, whole, exhaustive))
+                made.append(Scope(op, dtype, allowed, first, growth, whole, exhaustive, too_large))
     return tuple(made)
 
 

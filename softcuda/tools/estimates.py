@@ -14,6 +14,7 @@ __all__ = [
     "candidates",
     "cell_cost_s",
     "doubted",
+    "full_cell_s",
     "full_cost_s",
     "reopened",
 ]
@@ -24,6 +25,7 @@ _FAR_BEHIND: Final = 8.0
 _TOO_STEEP: Final = 2.0
 _TOO_HIGH: Final = 1.5
 _BYTES_S: Final = 4e-8  # inputs and the check, an element
+_PASS_S: Final = 3e-9  # a call, an element
 _MATMUL_S: Final = 1e-10  # a multiplication and an addition
 _NEAREST: Final = 3
 _CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
@@ -97,11 +99,14 @@ def full_cost_s(scope: Scope, names: Sequence[str]) -> float:
 
     Nothing is measured yet: a call is taken as one pass at the pace of plain NumPy.
     """
-    total = 0.0
-    for size in scope.sizes:
-        work = size**3 * _MATMUL_S if scope.growth > 1 else size * _BYTES_S
-        total += len(names) * (_CALLS * work + OVERHEAD_S) + OVERHEAD_S
-    return total
+    return sum(full_cell_s(scope, size, len(names)) for size in scope.sizes)
+
+
+def full_cell_s(scope: Scope, size: int, count: int) -> float:
+    """Return the same for one size of a scope and a number of backends [seconds]."""
+    call = size**3 * _MATMUL_S if scope.growth > 1 else size * _PASS_S
+    once = _BYTES_S * (size * size if scope.growth > 1 else size)
+    return count * (_CALLS * call + OVERHEAD_S) + once + OVERHEAD_S
 
 
 def _behind(name: str, below: Sequence[tuple[int, dict[str, Outcome]]]) -> tuple[int, ...]:

@@ -160,7 +160,12 @@ def _parser() -> argparse.ArgumentParser:
         help="cpu, cuda, or auto (default): the GPU too, where one can be used",
     )
     add("--budget", metavar="SECONDS", help="end within this time; default: 170, with a GPU 285")
-    add("--full", action="store_true", help="no bounds: every backend at every size")
+    add(
+        "--full",
+        action="store_true",
+        help="no bounds of time: every backend at every power of two up to 2^22 elements and "
+        "matmul 2048, with a GPU 2^24 and 4096; --sizes names larger ones",
+    )
     add("--output", metavar="FILE", help=f"the profile to write; default: ./{CONFIG_NAME}")
     add(
         "--force",
@@ -267,6 +272,6 @@ def _seconds(option: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not value >= 0:
-        raise ArgumentError(f"{option} is {text!r}; allowed is a number of seconds from 0")
+    if not value > 0:
+        raise ArgumentError(f"{option} is {text!r}; allowed is a number of seconds above 0")
     return value

@@ -6,9 +6,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from softcuda.errors import ArgumentError, ConfigError, SoftCudaError
-
 try:
+    from softcuda.errors import ArgumentError, ConfigError, SoftCudaError
     from softcuda.tools.init_answers import answer
     from softcuda.tools.init_options import init_options
     from softcuda.tools.init_output import Output

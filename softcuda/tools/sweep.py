@@ -8,13 +8,21 @@ first sizes and once more at the end, when what disturbed them may be over.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from softcuda.tools.cells import Cell, Ledger, Outcome, Scope, State
-from softcuda.tools.estimates import OVERHEAD_S, candidates, cell_cost_s, doubted, reopened
+from softcuda.tools.estimates import (
+    OVERHEAD_S,
+    candidates,
+    cell_cost_s,
+    doubted,
+    full_cell_s,
+    reopened,
+)
 from softcuda.tools.plausible import disturbances_of
 from softcuda.tools.refinements import refinements
 from softcuda.tools.spread import median_of
@@ -27,6 +35,7 @@ _DOUBT_CELLS: Final = 3  # and no more than this many times the cell's own cost
 _AHEAD: Final = 64  # cells whose kernels are compiled at once
 _MOST_REPEATS: Final = 2
 _MOST_DISTURBED: Final = 6  # the same of what takes longer than twice a larger size does
+_TOLD: Final = 0.1  # of what is left must be behind to tell how far the estimate is off
 _RESERVED: Final = 0.25  # of the time, at most, is kept back for what is doubted
 _DOUBTED_FIRST: Final = 0.15  # of the time, at most, goes into that before sizes are refined
 
@@ -108,7 +117,12 @@ class _Sweep:
         self.total = sum(len(scope.sizes) for scope in scopes)
         self.begin = clock()
         self.measured = 0
-        self.passed: set[Cell] = set()
+        self.expected_s = 0.0  # of what was measured, before it was
+        self.passed = {
+            Cell(scope.op, scope.dtype, size)
+            for scope in scopes
+            for size, _ in ledger.at(scope.op, scope.dtype)
+        }
         self.repeats: Counter[Cell] = Counter()
         self.doubts: dict[Cell, Scope] = {}
 
@@ -117,7 +131,8 @@ class _Sweep:
             self._review(scope)
             self._take_back(scope)
         self._measure_all(self._prepared(_first_sizes(self.scopes)))
-        self._measure_doubted(self.clock() + _DOUBTED_FIRST * (self.deadline_s - self.begin))
+        if self.measured:  # what an earlier sweep left in doubt waits until the end
+            self._measure_doubted(self.clock() + _DOUBTED_FIRST * (self.deadline_s - self.begin))
         self._measure_all(refinements(self.scopes, self.ledger, self.passed))
         while self._measure_doubted(self.deadline_s):
             pass
@@ -149,6 +164,7 @@ class _Sweep:
                 found.update(self.bench.measure(cell, names, min(_ALLOWANCE_S, left_s)))
             self.ledger.note(cell, found)
             self.measured += 1
+            self.expected_s += full_cell_s(scope, size, len(self.bench.backend_ids))
             self._review(scope)
             self._take_back(scope)
 
@@ -217,7 +233,21 @@ class _Sweep:
         pace = (now - self.begin) / self.measured if self.measured else _ALLOWANCE_S
         total = max(self.total, done + 1)  # sizes between powers of two are not counted ahead
         left = min((total - done - 1) * pace, self.deadline_s - now)
+        if self.deadline_s == math.inf:
+            left = self._left_s(now)
         self.report(Moment(cell, done, total, max(left, 0.0), again))
+
+    def _left_s(self, now_s: float) -> float:
+        """Return how long the rest takes without a deadline, where large sizes come last."""
+        count = len(self.bench.backend_ids)
+        left = sum(
+            full_cell_s(scope, size, count)
+            for scope in self.scopes
+            for size in scope.sizes
+            if Cell(scope.op, scope.dtype, size) not in self.passed
+        )
+        known = self.expected_s > _TOLD * left
+        return left * (now_s - self.begin) / self.expected_s if known else left
 
 
 def _better(first: Outcome | None, again: Outcome) -> Outcome:

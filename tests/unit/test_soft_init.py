@@ -111,6 +111,7 @@ def test_a_profile_that_does_not_fit_is_an_error_and_kept(
         (["--dtypes", "bool", "--ops", "add"], "takes these dtypes"),
         (["--budget", "soon"], "--budget is 'soon'"),
         (["--budget", "-1"], "--budget is '-1'"),
+        (["--budget", "0"], "--budget is '0'; allowed is a number of seconds above 0"),
         (["--budget", "nan"], "--budget is 'nan'"),
         (["--max-size", "0"], "--max-size is '0'"),
         (["--max-size", "1e3"], "--max-size is '1e3'"),
@@ -138,10 +139,18 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"--{name}" in shown
 
 
-def test_the_smallest_budget_gives_the_default() -> None:
-    assert main(["--budget", "0", "--quiet"]) == 0
+def test_a_budget_in_which_nothing_is_measured_gives_no_profile(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--budget", "1e-6", "--quiet"]) == 1
+    assert "nothing was measured in time; give a larger --budget" in capsys.readouterr().err
+    assert not os.listdir()
+
+
+def test_what_is_not_measured_is_the_default() -> None:
+    assert main([*FEW, "--quiet"]) == 0
     profile, shipped = read("CONFIG.soft"), default_profile()
-    for op in work_ops():
+    for op in set(work_ops()) - {"add", "sum", "matmul"}:
         ours, theirs = (p.lookup(op, "f32", 1 << 15) for p in (profile, shipped))
         assert ours is not None and theirs is not None
         assert (ours.backend_id, ours.comment) == (theirs.backend_id, "not measured")
@@ -157,7 +166,7 @@ def test_a_budget_is_kept() -> None:
 
 
 def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*FEW, "--budget", "0.1", "--quiet"]) == 0
+    assert main([*FEW, "--budget", "2", "--quiet"]) == 0
     assert main([*FEW, "--quiet"]) == 0
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
@@ -171,7 +180,7 @@ def test_output_is_checked_before_anything_is_measured(
     assert f"the folder {folder / 'missing'} is missing" in capsys.readouterr().err
     assert main(["--output", str(folder), "--force"]) == 1
     assert "this is a folder" in capsys.readouterr().err
-    assert main([*FEW, "--budget", "0.1", "--quiet", "--output", "other.soft"]) == 0
+    assert main([*FEW, "--budget", "1", "--quiet", "--output", "other.soft"]) == 0
     assert Path("other.soft").is_file()
     assert time.monotonic() - begin < 3
 
