@@ -11,18 +11,26 @@ from softcuda.tools.cells import Ledger
 from softcuda.tools.display import crossing_text
 from softcuda.tools.report_curves import Figure
 from softcuda.tools.report_model import Constants, own_constants, predicted
+from softcuda.tools.thresholds import modelled_at, races
 
-__all__ = ["Compared", "Pair", "agreement_rows", "beside_model"]
+__all__ = ["Compared", "Pair", "agreement_rows", "beside_model", "is_rough"]
 
 _DEVICES: Final = "the device's"
 _OWN: Final = "the operation's own"
 
 
 class Pair(NamedTuple):
-    """A crossing as it was measured, and as the model has it."""
+    """A crossing as it was measured, and as the model has it.
+
+    Attributes:
+        measured: from the samples.
+        model: the prediction.
+        modelled: the CPU was not tried at the size above `measured`, which it was too slow for.
+    """
 
     measured: Crossing | None
     model: Crossing | None
+    modelled: bool = False
 
     @property
     def ratio(self) -> float | None:
@@ -35,7 +43,19 @@ class Pair(NamedTuple):
         """Return both as cells of a table, the ratio in brackets."""
         said = crossing_text(self.model._replace(uncertainty=None)) if self.model else ""
         ratio = "" if self.ratio is None else f" ({self.ratio:.2g})"
-        return crossing_text(self.measured), f"{said}{ratio}"
+        about = "~" if self.measured is not None and is_rough(self.measured) else ""
+        how = ", modelled" if self.modelled else ""
+        return f"{about}{crossing_text(self.measured)}{how}", f"{said}{ratio}"
+
+
+def is_rough(crossing: Crossing) -> bool:
+    """Return whether the uncertainty of a crossing is as large as the crossing is.
+
+    Example:
+        >>> is_rough(Crossing(601, 1792)), is_rough(Crossing(55, 8)), is_rough(Crossing(1, 1))
+        (True, False, False)
+    """
+    return crossing.found and (crossing.uncertainty or 0) >= max(crossing.size, 2)
 
 
 class Compared(NamedTuple):
@@ -74,7 +94,15 @@ def beside_model(
             own_constants(ledger, figure.op, figure.dtype),
         ):
             host, resident = predicted(profile, known, figure.op, figure.dtype, sizes)
-            pairs += [Pair(figure.host, host), Pair(figure.resident, resident)]
+            sure = [
+                figure.host is not None
+                and figure.host.found
+                and modelled_at(races(ledger, figure.op, figure.dtype, on_host=True)),
+                figure.resident is not None
+                and figure.resident.found
+                and modelled_at(races(ledger, figure.op, figure.dtype, on_host=False)),
+            ]
+            pairs += [Pair(figure.host, host, sure[0]), Pair(figure.resident, resident, sure[1])]
         rows.append(Compared(figure.op, figure.dtype, *pairs))
     return rows
 

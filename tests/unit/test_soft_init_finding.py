@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -126,6 +127,15 @@ def test_the_page_tells_the_finding() -> None:
     assert "| h2d, pageable | 10 | 8 |" in text
     assert f"has {GPU.cpu_cores} logical processors" in text
     assert "f32, data resident: the GPU is ahead for good in 6 of 6" in text
+    (product,) = (line for line in made.thresholds if line.op == "matmul")
+    assert product.host is not None and product.resident is not None
+    answered = " ".join(text.split("\n\n")[2].split())
+    assert answered.startswith(
+        f"**With its data on the host, a square product of f32 pays on the GPU from an extent of "
+        f"{product.host.size} on and "
+    )
+    assert f"from an extent of {product.resident.size} on and 6 of 6 other" in answered
+    assert "medians count" in text and "A crossing at the smallest size, 1" in text
     assert "Disqualified, since a result was not right: `cuda_naive` take[f32]." in text
     tables = [line.count("|") for line in text.splitlines() if line.startswith("| ")]
     assert tables and min(tables) >= 3
@@ -133,6 +143,42 @@ def test_the_page_tells_the_finding() -> None:
     assert agreed[0] == "| f32, data resident | the device's | 7 | 0 | 1 | 100% | 100% |"
     assert agreed[1].startswith("| f32, data resident | the operation's own | 7 | 0 | ")
     assert agreed[1].endswith(" | 100% | 100% |") and len(agreed) == 2
+
+
+def test_the_page_says_where_sizes_ended_and_what_is_rough_or_modelled() -> None:
+    measured = ledger()
+    for op in ("add", "relu"):
+        for size in [size for size in measured.outcomes[op, "f32"] if size > 1 << 20]:
+            del measured.outcomes[op, "f32"][size]
+    product = measured.outcomes["matmul", "f32"]
+    last = max(product)
+    for size in [size for size in product if 16 < size < last]:
+        del product[size]
+    slow = Outcome(State.SKIPPED, reason="a call would take about 0.3 s")
+    product[last] = {**product[last], "cpu_fused": slow}
+    made = made_profile(measured, SCOPES, Origin("x", GPU, "2026-03-18T09:00:00Z"))
+    text = " ".join(finding(made, measured, figures(measured, made), "x").split())
+    assert (
+        "of 6 curves of operations other than products 2 end below 16777216 (2 at 1048576)" in text
+    )
+    assert "crossings with the data on the host are orders of magnitude (~)" in text
+    assert "lie where the CPU was not tried (*modelled*)" in text
+    assert re.search(r"\| matmul \| ~\d+ ± \d+, modelled \|", text)
+    whole = finding(profile(), ledger(), drawn(), "x")
+    assert "end below" not in whole and ", modelled" not in whole
+
+
+def test_dtypes_of_most_programs_come_first_and_empty_columns_say_why() -> None:
+    scopes = scopes_of({"sum": ("bf16", "f32"), "add": ("f32", "f64")}, device="cuda")
+    measured = ledger(scopes=scopes)
+    made = made_profile(measured, scopes, Origin("x", GPU, "2026-03-18T09:00:00Z"))
+    text = finding(made, measured, figures(measured, made), "x")
+    assert re.findall(r"^### (\w+)", text, re.MULTILINE) == ["f32", "f64", "bf16"]
+    after = text.split("### bf16")[1].split("## What")[0]
+    assert (
+        "it predicts nothing here" in after and "| op | data on the host | data resident |" in after
+    )
+    assert "it predicts nothing" not in text.split("### bf16")[0]
 
 
 def test_a_machine_without_a_gpu_has_no_crossing() -> None:
