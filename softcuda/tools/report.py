@@ -49,9 +49,16 @@ def report(argv: Sequence[str]) -> int:
             f"{given.file} is of {made_for or 'none'}; measure anew with soft_init",
         )
     found = figures(ledger, profile, ops)
-    if profile.thresholds:
-        output.say(thresholds_table(profile.thresholds))
+    crossings = [line for line in profile.thresholds if not ops or line.op in ops]
+    if crossings:
+        output.say(thresholds_table(crossings))
+    else:
+        measured = (
+            "the CPU alone was measured" if profile.device.type == "cpu" else "none was found"
+        )
+        output.say(f"no crossings: {measured}")
     folder, name = Path(given.output), Path(profile.path).stem
+    _make(folder)
     stem = str(folder / name)
     title = f"softcuda on {profile.device.name or profile.device.cpu}"
     place_file(f"{stem}.html", page(profile, found).encode(), force=True)
@@ -75,6 +82,16 @@ def report(argv: Sequence[str]) -> int:
     return 0
 
 
+def _make(folder: Path) -> None:
+    """Make the folder of the pages where there is none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            str(folder), None, f"the folder for the pages cannot be made: {error.strerror or error}"
+        ) from error
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="soft_init report",
@@ -83,8 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("file", metavar="FILE", nargs="?", default=CONFIG_NAME, help="default: ./CONFIG.soft")
-    add("--output", metavar="FOLDER", default=".", help="where to write; default: here")
-    add("--ops", metavar="OP,...", help="draw these ops only; default: all")
+    add(
+        "--output",
+        metavar="FOLDER",
+        default=".",
+        help="where to write, made if missing; default: here",
+    )
+    add("--ops", metavar="OP,...", help="draw and print these ops only; default: all")
     add(
         "--markdown",
         metavar="NAME",

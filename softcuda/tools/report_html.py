@@ -16,6 +16,18 @@ from softcuda.tools.spread import OUTLIER_RULE
 
 __all__ = ["page"]
 
+_BOTH: Final = """\
+Time of one operation against its size, on every backend that takes it: medians, with quartiles
+under the pointer. Dashed: the CPU. Solid: CUDA with the data on the device. Dotted: CUDA with the
+data on the host before and after, copies included. Vertical lines mark the size from which CUDA is
+faster: solid with the data resident, dotted with the data on the host; a band of the colour of its
+line is how far the quartiles move it, and at least half of the gap between the two sizes that it
+lies between.
+"""
+_ALONE: Final = """\
+Time of one operation against its size, on every backend that takes it: medians, with quartiles
+under the pointer. The CPU alone was measured: there is no crossing.
+"""
 _STYLE: Final = """\
 body { background: var(--ground); color: var(--text); margin: 2rem auto; max-width: 72rem;
   padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }
@@ -32,6 +44,7 @@ figure { margin: 0; } figcaption { font-weight: 600; }
 .keys span { margin-right: 1rem; white-space: nowrap; }
 .keys svg { width: 1.8rem; height: .8rem; vertical-align: middle; margin-right: .3rem; }
 svg { width: 100%; height: auto; }
+nav { font-size: .85rem; columns: 7rem; margin: 1rem 0; } nav a { display: block; }
 a { color: inherit; } details { font-size: .9rem; }
 """
 
@@ -47,7 +60,8 @@ def page(profile: Profile, found: Sequence[Figure]) -> str:
         f"<title>{html.escape(title)}</title>",
         f"<style>\n{drawing_rules()}{_STYLE}</style>\n</head>\n<body>",
         f"<h1>{html.escape(title)}</h1>",
-        *_head(profile),
+        *_head(profile, found),
+        *_links(found),
         *_summary(found),
         *_sections(found, classes),
         "</body>\n</html>\n",
@@ -55,7 +69,7 @@ def page(profile: Profile, found: Sequence[Figure]) -> str:
     return "\n".join(parts)
 
 
-def _head(profile: Profile) -> Iterator[str]:
+def _head(profile: Profile, found: Sequence[Figure]) -> Iterator[str]:
     facts = "".join(
         f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>"
         for key, text in (*profile.device.written(), *sorted(profile.meta.items()))
@@ -65,16 +79,19 @@ def _head(profile: Profile) -> Iterator[str]:
         "</tr>"
         for line in profile.transfer
     )
-    yield (
-        "<p>Time of one operation against its size, on every backend that takes it: medians, with "
-        "quartiles under the pointer. Dashed: the CPU. Solid: CUDA with the data on the device. "
-        "Dotted: CUDA with the data on the host before and after, copies included. Vertical lines "
-        "mark the size from which CUDA is faster: solid with the data resident, dotted with the "
-        "data on the host; a band is how far the quartiles move it, and at least half of the gap "
-        "between the two sizes that it lies between. "
-        f"{html.escape(OUTLIER_RULE[0].upper() + OUTLIER_RULE[1:])}.</p>"
-    )
+    devices = {curve.device for figure in found for curve in figure.curves}
+    words = (_BOTH if "cuda" in devices else _ALONE).replace("\n", " ").strip()
+    rule = OUTLIER_RULE[0].upper() + OUTLIER_RULE[1:]
+    yield f"<p>{words} {html.escape(rule)}.</p>"
     yield f"<details><summary>Machine</summary><table>{facts}{copies}</table></details>"
+
+
+def _links(found: Sequence[Figure]) -> Iterator[str]:
+    """Yield a link to each section."""
+    ops = dict.fromkeys(html.escape(figure.op) for figure in found)
+    if len(ops) > 1:
+        links = " ".join(f'<a href="#{op}">{op}</a>' for op in ops)
+        yield f'<nav aria-label="operations">{links}</nav>'
 
 
 def _summary(found: Sequence[Figure]) -> Iterator[str]:

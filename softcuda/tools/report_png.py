@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import Final
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from softcuda.profile.model import Crossing
+from softcuda.tools.report_colours import band_colours, light_colours
 from softcuda.tools.report_curves import HOST_NAME, Figure, important
 
 __all__ = ["picture"]
@@ -30,29 +33,52 @@ def picture(title: str, found: Sequence[Figure]) -> bytes | None:
     canvas = Canvas(figsize=(5.2 * _COLUMNS, 3.9 * rows), layout="constrained")
     FigureCanvasAgg(canvas)
     canvas.suptitle(title)
+    colours = light_colours(found)
     for place, figure in enumerate(chosen):
-        axes = canvas.add_subplot(rows, _COLUMNS, place + 1)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        for curve in figure.curves:
-            style = ":" if curve.name == HOST_NAME else "--" if curve.device == "cpu" else "-"
-            sizes = [point.size for point in curve.points]
-            axes.plot(sizes, [p.median_us for p in curve.points], style, label=curve.name)
-        for word, crossing in (("host", figure.host), ("resident", figure.resident)):
-            if crossing is not None and crossing.found:
-                axes.axvline(crossing.size, color="0.3" if word == "host" else "firebrick", lw=1)
-                axes.annotate(
-                    f"{word} {crossing.size}",
-                    (crossing.size, 0.98 if word == "host" else 0.9),
-                    xycoords=("data", "axes fraction"),
-                    va="top",
-                    fontsize=8,
-                )
-        axes.set_title(figure.title)
-        axes.set_xlabel("size")
-        axes.set_ylabel("microseconds")
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize=7)
+        _panel(canvas.add_subplot(rows, _COLUMNS, place + 1), figure, colours)
     file = io.BytesIO()
     canvas.savefig(file, format="png", dpi=110, metadata={"Software": None})
     return file.getvalue()
+
+
+def _panel(axes: Any, figure: Figure, colours: Mapping[str, str]) -> None:
+    """Draw the curves of a figure, their quartiles, and the crossings with their uncertainty."""
+    sizes = sorted({point.size for curve in figure.curves for point in curve.points})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlim(sizes[0], max(sizes[-1], 2 * sizes[0]))
+    for curve in figure.curves:
+        style = ":" if curve.name == HOST_NAME else "--" if curve.device == "cpu" else "-"
+        colour, points = colours[curve.name], curve.points
+        at = [point.size for point in points]
+        axes.plot(at, [p.median_us for p in points], style, label=curve.name, color=colour)
+        low, high = [p.low_us for p in points], [p.high_us for p in points]
+        axes.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
+    for word, crossing in (("host", figure.host), ("resident", figure.resident)):
+        if crossing is not None and crossing.found:
+            _mark(axes, word, crossing, sizes)
+    axes.set_title(figure.title)
+    axes.set_xlabel("size")
+    axes.set_ylabel("microseconds")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=7)
+
+
+def _mark(axes: Any, word: str, crossing: Crossing, sizes: Sequence[int]) -> None:
+    """Draw a crossing, its uncertainty, and its size on the side where there is room."""
+    colour, error = band_colours()[word], crossing.uncertainty or 0
+    low, high = (
+        min(max(size, sizes[0]), sizes[-1])
+        for size in (crossing.size - error, crossing.size + error)
+    )
+    axes.axvspan(low, high, color=colour, alpha=0.1, lw=0)
+    axes.axvline(crossing.size, color=colour, lw=1, ls=":" if word == "host" else "-")
+    is_right = crossing.size > math.sqrt(sizes[0] * sizes[-1])
+    axes.annotate(
+        f" {word} {crossing.size} ",
+        (crossing.size, 0.98 if word == "host" else 0.9),
+        xycoords=("data", "axes fraction"),
+        va="top",
+        ha="right" if is_right else "left",
+        fontsize=8,
+    )

@@ -131,7 +131,7 @@ def _crossing_marks(figure: Figure, x: _Axis, sizes: tuple[int, int]) -> Iterato
         shift = -4 if side == "end" else 4
         yield (
             f'<text class="mark" text-anchor="{side}" x="{at + shift:.1f}" y="{12 + 13 * row}">'
-            f"{word} {size_text(crossing.size)}</text>"
+            f"{word} {crossing.size}</text>"
         )
 
 
