@@ -12,13 +12,14 @@ from softcuda.errors import ConfigError
 __all__ = ["check_place", "place_file"]
 
 
-def place_file(named: str, data: bytes, force: bool) -> None:
+def place_file(named: str, data: bytes, force: bool, what: str = "the profile") -> None:
     """Write a file, whole or not at all; a failure anywhere leaves what was there.
 
     Args:
         named: the file; a symbolic link is followed.
         data: its content.
         force: replace a file that is there.
+        what: how an error names it.
 
     Raises:
         ConfigError: the file is there and `force` is not given, or it cannot be written.
@@ -31,7 +32,7 @@ def place_file(named: str, data: bytes, force: bool) -> None:
     except FileExistsError:
         _refuse(named)
     except OSError as error:
-        raise _unwritable(named, error) from error
+        raise _unwritable(named, error, what) from error
 
 
 def check_place(named: str) -> None:
@@ -70,11 +71,11 @@ def _target(named: str) -> Path:
     return Path(target)
 
 
-def _unwritable(named: str, error: OSError) -> ConfigError:
+def _unwritable(named: str, error: OSError, what: str = "the profile") -> ConfigError:
     return ConfigError(
         named,
         None,
-        f"the profile cannot be written: {error.strerror or error}; what was there is unchanged; "
+        f"{what} cannot be written: {error.strerror or error}; what was there is unchanged; "
         "choose a file in a folder that exists and that you may write to",
     )
 

@@ -142,12 +142,13 @@ def scopes_of(
         too_large: tuple[int, ...] = ()
         if sizes_asked:
             most = _MOST_EXTENT if contracts else _MOST_ELEMENTS
-            allowed = tuple(size for size in sizes_asked if size <= most)
-            too_large = tuple(size for size in sizes_asked if size > most)
+            asked = [s for s in sizes_asked if max_size is None or s <= max_size]
+            allowed = tuple(size for size in asked if size <= most)
+            too_large = tuple(size for size in asked if size > most)
         else:
             allowed = tuple(s for s in sizes if max_size is None or s <= max_size)
         coarse = [1 << power for power in (_COARSE_MATMUL if contracts else _COARSE)[device]]
-        first = tuple(s for s in coarse if s in allowed) or allowed[-1:]
+        first = tuple(s for s in coarse if s in allowed) or allowed[:1]
         for dtype in REAL_DTYPES:
             if dtype in wanted.get(op, ()):
                 whole = allowed == tuple(sizes)

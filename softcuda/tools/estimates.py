@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from softcuda.backends import REFERENCE
 from softcuda.tools.cells import Ledger, Outcome, Scope, State
 
 __all__ = [
     "LONGEST_CALL_S",
     "OVERHEAD_S",
+    "affordable",
+    "call_s",
     "candidates",
     "cell_cost_s",
     "doubted",
@@ -26,6 +29,9 @@ _TOO_STEEP: Final = 2.0
 _TOO_HIGH: Final = 1.5
 _BYTES_S: Final = 4e-8  # inputs and the check, an element
 _PASS_S: Final = 3e-9  # a call, an element
+_FIRST_PASS_S: Final = 2e-8  # the same of a function that costs much, where nothing is known
+_PLAIN: Final = 5.0  # times as long as others take the reference for a product
+_DEVICE: Final = 0.01  # of what a CPU takes, a GPU does
 _MATMUL_S: Final = 1e-10  # a multiplication and an addition
 _NEAREST: Final = 3
 _CALLS: Final = 7  # reference, check, warm-up, three rounds, and one for luck
@@ -89,9 +95,39 @@ def doubted(scope: Scope, ledger: Ledger) -> list[int]:
 def cell_cost_s(scope: Scope, size: int, names: Sequence[str], ledger: Ledger) -> float:
     """Return about how long measuring a cell takes [seconds]."""
     elements = size * size if scope.growth > 1 else size
-    estimates = [_estimate(scope, size, name, ledger) or 0.0 for name in names]
+    estimates = [call_s(scope, size, name, ledger) for name in names]
     calls = sum(max(_CALLS * seconds, OVERHEAD_S) for seconds in estimates)
     return calls + _BYTES_S * elements + OVERHEAD_S
+
+
+def call_s(scope: Scope, size: int, name: str, ledger: Ledger) -> float:
+    """Return about how long a call of a backend takes, from its times or as a guess [seconds]."""
+    known = _estimate(scope, size, name, ledger)
+    if known is not None:
+        return known
+    guess = size**3 * _MATMUL_S if scope.growth > 1 else size * _FIRST_PASS_S
+    if name.startswith("cuda"):
+        return guess * _DEVICE
+    return guess * (_PLAIN if scope.growth > 1 and name == REFERENCE["cpu"] else 1.0)
+
+
+def affordable(
+    scope: Scope, size: int, names: Sequence[str], ledger: Ledger, left_s: float
+) -> tuple[list[str], dict[str, Outcome]]:
+    """Return which backends there is time for, and why not the others.
+
+    Those that were never tried are left out, the slowest by guess first, until the rest fits.
+    """
+    kept = list(names)
+    others: dict[str, Outcome] = {}
+    unknown = [name for name in names if _estimate(scope, size, name, ledger) is None]
+    for name in sorted(unknown, key=lambda each: call_s(scope, size, each, ledger), reverse=True):
+        if cell_cost_s(scope, size, kept, ledger) <= left_s:
+            break
+        kept.remove(name)
+        seconds = call_s(scope, size, name, ledger)
+        others[name] = Outcome(State.SKIPPED, reason=f"a call may take {seconds:.1f} s")
+    return kept, others
 
 
 def full_cost_s(scope: Scope, names: Sequence[str]) -> float:

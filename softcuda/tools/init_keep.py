@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from softcuda.errors import ConfigError
-from softcuda.tools.cells import Ledger
+from softcuda.tools.cells import Ledger, Scope
 from softcuda.tools.samples import keep_samples, read_samples, samples_path
 
 __all__ = ["Keeper", "with_earlier"]
@@ -64,13 +64,19 @@ class Keeper:
         )
 
 
-def with_earlier(ledger: Ledger, path: Path, owner: Sequence[str]) -> tuple[Ledger, int]:
+def with_earlier(
+    ledger: Ledger, path: Path, owner: Sequence[str], scopes: Sequence[Scope] = ()
+) -> tuple[Ledger, int]:
     """Return samples with those of an earlier run, and how many ops and dtypes these add.
 
+    Those of an op and a dtype that was measured at every size are replaced whole; where only some
+    sizes were asked for, the others' samples stay.
+
     Args:
-        ledger: what was measured; counts for every op and dtype that it has.
+        ledger: what was measured.
         path: the file of the earlier samples; those of other backends or machines do not join.
         owner: whose samples join.
+        scopes: what was asked for.
     """
     if not path.is_file():
         return ledger, 0
@@ -81,6 +87,10 @@ def with_earlier(ledger: Ledger, path: Path, owner: Sequence[str]) -> tuple[Ledg
     if theirs != list(owner):
         return ledger, 0
     outcomes = {**earlier.outcomes, **ledger.outcomes}
+    for scope in scopes:
+        key = (scope.op, scope.dtype)
+        if not scope.whole and key in earlier.outcomes:
+            outcomes[key] = {**earlier.outcomes[key], **ledger.outcomes.get(key, {})}
     added = len(outcomes) - len(ledger.outcomes)
     copies = ledger.copies or earlier.copies
     return Ledger(outcomes, copies, ledger.load), added

@@ -41,6 +41,7 @@ from softcuda.tools.samples import (
     kept_samples,
     measured_path,
     refuse_to_lose_samples,
+    refuse_to_replace,
     samples_path,
     samples_text,
 )
@@ -72,15 +73,10 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
     say_machine(machine, why, output)
     if os.path.exists(options.output) and not options.force:
         check_existing(options.output, machine)
-        interrupted = os.path.lexists(samples_path(options.output))
-        again = "--force --resume goes on from the samples of an interrupted run"
-        how = again if interrupted else "--force measures again"
-        output.say(f"{options.output} fits this machine; {how}")
+        _say_fits(options.output, output)
         return
-    check_place(options.output)
+    _check_places(options)
     say_busy(output)
-    if not options.resume:
-        refuse_to_lose_samples(options.output)
     earlier = earlier_profile(options.output, machine, output)
     scopes = _scopes(options, device)
     say_left_out(scopes, output)
@@ -103,19 +99,39 @@ def run_init(options: InitOptions, begin_s: float, output: Output, stop: Stop) -
                 options.output, None, "nothing was measured in time; give a larger --budget"
             )
         output.say(medians_table(ledger, scopes, bench.backend_ids, is_whole=options.medians))
-        profile = _write(options, ledger, scopes, machine, earlier)
-        samples = measured_path(options.output)
-        whole, added = (ledger, 0) if earlier is None else with_earlier(ledger, samples, owner)
-        place_file(str(samples), samples_text(whole, owner).encode(), force=True)
+        whole, added = ledger, 0
+        if earlier is not None:
+            whole, added = with_earlier(ledger, measured_path(options.output), owner, scopes)
+        text = samples_text(whole, owner).encode()
+        place_file(str(measured_path(options.output)), text, True, "the file of samples")
+        with stop.delayed():  # from here on the profile is there
+            known = _own(whole, ledger)
+            profile = _write(options, known, _every(ledger, scopes, device), machine, earlier)
+            forget_samples(options.output)
     except (KeyboardInterrupt, SoftCudaError):
         keeper.at_last()
         raise
-    forget_samples(options.output)
     _say_end(options.output, ledger, profile, took, output)
     _say_kept(profile, earlier, added, output)
     say_missing(ledger, scopes, output)
     say_disturbed(ledger, output)
     say_next(options.output, output)
+
+
+def _say_fits(path: str, output: Output) -> None:
+    """Say that a profile fits, and what may be done."""
+    interrupted = os.path.lexists(samples_path(path))
+    again = "--force --resume goes on from the samples of an interrupted run"
+    output.say(f"{path} fits this machine; {again if interrupted else '--force measures again'}")
+
+
+def _check_places(options: InitOptions) -> None:
+    """Check that the files can be written, and replace nothing that was not asked for."""
+    check_place(options.output)
+    if not options.force:
+        refuse_to_replace(measured_path(options.output))
+    if not options.resume:
+        refuse_to_lose_samples(options.output)
 
 
 def _scopes(options: InitOptions, device: str) -> tuple[Scope, ...]:
@@ -192,6 +208,22 @@ def _sweep(
 
         sweep(scopes, bench, deadline_s, report, ledger=ledger)
     stop.check()
+
+
+def _own(whole: Ledger, ledger: Ledger) -> Ledger:
+    """Return of all samples those of the ops and dtypes that were measured now."""
+    outcomes = {key: whole.outcomes[key] for key in ledger.outcomes}
+    return Ledger(outcomes, whole.copies, whole.load)
+
+
+def _every(ledger: Ledger, scopes: Sequence[Scope], device: str) -> tuple[Scope, ...]:
+    """Return the scopes, and those of what an interrupted run with other options measured."""
+    there = {(scope.op, scope.dtype) for scope in scopes}
+    others: dict[str, tuple[str, ...]] = {}
+    for op, dtype in ledger.outcomes:
+        if (op, dtype) not in there:
+            others[op] = (*others.get(op, ()), dtype)
+    return (*scopes, *scopes_of(others, device=device))
 
 
 def _write(

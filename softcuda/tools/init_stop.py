@@ -23,6 +23,23 @@ class Stop:
 
     def __init__(self) -> None:
         self.number = 0
+        self._is_delayed = False
+
+    @contextmanager
+    def delayed(self) -> Iterator[None]:
+        """Return a context that a signal does not end; who asks later is told of it."""
+        self._is_delayed = True
+        try:
+            yield
+        finally:
+            self._is_delayed = False
+
+    def take(self, number: int) -> None:
+        """Note a signal; raise KeyboardInterrupt for the first one, unless that is delayed."""
+        if not self.number:
+            self.number = number
+            if not self._is_delayed:
+                raise KeyboardInterrupt
 
     @property
     def status(self) -> int:
@@ -59,9 +76,7 @@ def stoppable(*, is_last: bool) -> Iterator[Stop]:
     stop = Stop()
 
     def take(number: int, frame: FrameType | None) -> None:
-        if not stop.number:
-            stop.number = number
-            raise KeyboardInterrupt
+        stop.take(number)
 
     before = {}
     if threading.current_thread() is threading.main_thread():

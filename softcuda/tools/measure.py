@@ -93,7 +93,10 @@ class Meter:
             backend_ids: which backends to try.
             allowance_s: when to stop repeating [seconds]; three rounds are done in any case.
         """
-        workload = self._workload(cell)
+        try:
+            workload = self._workload(cell)
+        except (MemoryError, ValueError, OverflowError) as error:
+            return self._impossible(cell, backend_ids, error)
         found: dict[str, Outcome] = {}
         runs: dict[str, Timed] = {}
         reference: _Reference | None = None
@@ -105,7 +108,10 @@ class Meter:
                 found[name] = Outcome(State.REFUSED, reason=refusal, device=device)
                 continue
             if reference is None:
-                reference = self._reference(workload)
+                try:
+                    reference = self._reference(workload)
+                except (MemoryError, SoftCudaError) as error:
+                    return self._impossible(cell, backend_ids, error)
             try:
                 if device == "cuda" and self.device is not None and there is None:
                     there = self.device.leaves(workload)
@@ -125,6 +131,17 @@ class Meter:
         self._measure_host(found, workload, allowance_s)
         return {name: found[name] for name in self.backend_ids if name in found}
 
+    def _impossible(
+        self, cell: Cell, backend_ids: Iterable[str], error: Exception
+    ) -> dict[str, Outcome]:
+        """Return that a cell cannot be measured here, for every backend."""
+        reason = f"{cell.op}[{cell.dtype}] of size {cell.size} cannot be made here: {error}"
+        return {
+            name: Outcome(State.SKIPPED, reason=" ".join(reason.split()),
+                          device=self._modules[name].DEVICE)
+            for name in backend_ids
+        }  # fmt: skip
+
     def prepare(self, cells: Sequence[Cell]) -> None:
         """Compile the kernels of the CUDA backends for some cells, in parallel.
 
@@ -136,7 +153,10 @@ class Meter:
         for cell in cells:
             if cell.size > _PREPARED:
                 continue
-            workload = self._workload(cell)
+            try:
+                workload = self._workload(cell)
+            except (MemoryError, ValueError):
+                continue  # measuring the cell says so
             for name, module in self._modules.items():
                 if module.DEVICE == "cuda" and not self._refusal(name, workload):
                     try:

@@ -106,5 +106,5 @@ def _farthest(scope: Scope, passed: set[Cell]) -> int | None:
         return None
     behind = [s.bit_length() for s in scope.sizes if s not in remaining]
     if not behind:
-        return remaining[len(remaining) // 2]
+        return remaining[0]
     return max(remaining, key=lambda s: (min(abs(s.bit_length() - b) for b in behind), s))

@@ -61,14 +61,14 @@ def report(argv: Sequence[str]) -> int:
     _make(folder)
     stem = str(folder / name)
     title = f"softcuda on {profile.device.name or profile.device.cpu}"
-    place_file(f"{stem}.html", page(profile, found).encode(), force=True)
+    place_file(f"{stem}.html", page(profile, found).encode(), True, "the page")
     output.say(f"wrote {stem}.html: {len(found)} figures with their tables")
-    place_file(f"{stem}.svg", sheet(title, found).encode(), force=True)
+    place_file(f"{stem}.svg", sheet(title, found).encode(), True, "the picture")
     output.say(f"wrote {stem}.svg")
     if given.markdown is not None:
         text = finding(profile, ledger, found, name)
         written = str(folder / f"{given.markdown or name}.md")
-        place_file(written, text.encode(), force=True)
+        place_file(written, text.encode(), True, "the page")
         output.say(f"wrote {written}: the finding")
     drawn = picture(title, found)
     if drawn is None:
@@ -77,7 +77,7 @@ def report(argv: Sequence[str]) -> int:
             "in a checkout '.[plots]'"
         )
     else:
-        place_file(f"{stem}.png", drawn, force=True)
+        place_file(f"{stem}.png", drawn, True, "the picture")
         output.say(f"wrote {stem}.png")
     return 0
 

@@ -26,12 +26,14 @@ __all__ = [
     "measured_path",
     "read_samples",
     "refuse_to_lose_samples",
+    "refuse_to_replace",
     "samples_path",
     "samples_text",
 ]
 
 _FORMAT: Final = "softcuda samples 2"
 _MARK: Final = "# "
+_LONGEST_HEAD: Final = 1 << 16
 _TRANSFER: Final = "transfer"  # stands in the column op of a copy between host and device
 _TRANSFERS: Final = (_TRANSFER, "copy")  # and in files of before
 _MEMORIES: Final = ("pageable", "pinned")  # stand in its column dtype
@@ -209,6 +211,28 @@ def refuse_to_lose_samples(output: str) -> None:
             None,
             "these are the samples of an interrupted run; --resume goes on from them; remove the "
             "file to measure anew",
+        )
+
+
+def refuse_to_replace(path: Path) -> None:
+    """Check that a file of samples replaces nothing else of its name.
+
+    Raises:
+        ConfigError: there is a file that holds no samples.
+    """
+    if not os.path.lexists(path):
+        return
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            known = _FORMAT in file.readline(_LONGEST_HEAD)
+    except (OSError, ValueError):
+        known = False
+    if not known:
+        raise ConfigError(
+            str(path),
+            None,
+            "this file holds no samples, and those of the profile would replace it; allowed is "
+            "another --output, or --force",
         )
 
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 from softcuda.tools.cells import Cell, Ledger, Outcome, Scope, State
 from softcuda.tools.estimates import (
     OVERHEAD_S,
+    affordable,
     candidates,
     cell_cost_s,
     doubted,
@@ -156,9 +157,12 @@ class _Sweep:
             names, found = candidates(scope, size, self.bench.backend_ids, self.ledger)
             left_s = self.deadline_s - self.clock() - self._reserve_s()
             if cell_cost_s(scope, size, names, self.ledger) > left_s:
-                if left_s < OVERHEAD_S:
-                    return
-                continue
+                names, others = affordable(scope, size, names, self.ledger, left_s)
+                if not names or cell_cost_s(scope, size, names, self.ledger) > left_s:
+                    if left_s < OVERHEAD_S:
+                        return
+                    continue
+                found.update(others)
             self._say(cell, len(self.passed) - 1)
             if names:
                 found.update(self.bench.measure(cell, names, min(_ALLOWANCE_S, left_s)))

@@ -1,0 +1,80 @@
+"""A budget holds whatever is asked for first: a first size has no times, so it is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from softcuda.tools.cells import Cell, Ledger, Outcome, State, scopes_of
+from softcuda.tools.estimates import affordable, call_s, cell_cost_s
+from softcuda.tools.sweep import sweep
+
+
+class Plain:
+    """A machine as fast as a small CPU, and its clock."""
+
+    backend_ids: tuple[str, ...] = ("cpu_fallback", "cpu_blas", "cuda_naive")
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked: list[tuple[Cell, tuple[str, ...]]] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def prepare(self, cells: Sequence[Cell]) -> None:
+        """Have nothing to do ahead."""
+
+    def measure(
+        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
+    ) -> dict[str, Outcome]:
+        names = tuple(backend_ids)
+        self.asked.append((cell, names))
+        paces = {"cpu_fallback": 5e-10, "cpu_blas": 5e-11, "cuda_naive": 1e-12}
+        power = 3 if cell.op == "matmul" else 1
+        found = {}
+        for name in names:
+            took = 2e-6 + cell.size**power * (paces[name] if power > 1 else 40 * paces[name])
+            self.now += 7 * took + 0.001
+            found[name] = Outcome(State.MEASURED, took * 1e6)
+        return found
+
+
+@pytest.mark.parametrize("sizes", [(256, 4096), (4096,), (3000, 4096)])
+@pytest.mark.parametrize("budget_s", [5.0, 20.0])
+def test_large_products_keep_to_the_budget(sizes: tuple[int, ...], budget_s: float) -> None:
+    machine = Plain()
+    scopes = scopes_of({"matmul": ("f32",)}, None, sizes)
+    sweep(scopes, machine, budget_s, lambda moment: None, clock=machine.clock)
+    assert machine.now <= budget_s
+    assert machine.asked and machine.asked[0][0].size == sizes[0]
+    assert "cuda_naive" in machine.asked[-1][1]
+
+
+@pytest.mark.parametrize("budget_s", [5.0, 60.0])
+def test_large_arrays_keep_to_the_budget(budget_s: float) -> None:
+    machine = Plain()
+    scopes = scopes_of({"gelu": ("f64",)}, None, (100_000_000,))
+    sweep(scopes, machine, budget_s, lambda moment: None, clock=machine.clock)
+    assert machine.now <= budget_s
+
+
+def test_what_was_never_tried_goes_first_where_time_is_short() -> None:
+    (scope,) = scopes_of({"matmul": ("f32",)}, None, (2048,))
+    names = ["cpu_fallback", "cpu_blas", "cuda_naive"]
+    guesses = [call_s(scope, 2048, name, Ledger()) for name in names]
+    assert guesses[0] > guesses[1] > guesses[2]
+    kept, others = affordable(scope, 2048, names, Ledger(), 12.0)
+    assert kept == ["cpu_blas", "cuda_naive"]
+    assert others["cpu_fallback"].state is State.SKIPPED
+    assert others["cpu_fallback"].reason == "a call may take 4.3 s"
+    assert cell_cost_s(scope, 2048, kept, Ledger()) <= 12.0
+    known = Ledger()
+    known.note(Cell("matmul", "f32", 1024), {"cpu_fallback": Outcome(State.MEASURED, 1e6)})
+    assert affordable(scope, 2048, ["cpu_fallback"], known, 0.1) == (["cpu_fallback"], {})
+
+
+def test_the_largest_size_bounds_the_sizes_that_are_named() -> None:
+    (scope,) = scopes_of({"add": ("f32",)}, 4, (2, 3, 5))
+    assert scope.sizes == (2, 3) and scope.coarse == (2,)
