@@ -137,7 +137,7 @@ class Meter:
         """Return that a cell cannot be measured here, for every backend."""
         reason = f"{cell.op}[{cell.dtype}] of size {cell.size} cannot be made here: {error}"
         return {
-            name: Outcome(State.SKIPPED, reason=" ".join(reason.split()),
+            name: Outcome(State.REFUSED, reason=" ".join(reason.split()),
                           device=self._modules[name].DEVICE)
             for name in backend_ids
         }  # fmt: skip

@@ -135,7 +135,7 @@ def test_a_file_of_something_else_is_not_replaced(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("error", [MemoryError("no room"), ValueError("too large")])
-def test_inputs_that_cannot_be_made_are_skipped(
+def test_inputs_that_cannot_be_made_are_refused(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def typical(op: str, size: int, *rest: Any) -> Any:
@@ -148,7 +148,7 @@ def test_inputs_that_cannot_be_made_are_skipped(
     real = measure.typical
     monkeypatch.setattr(measure, "typical", typical)
     found = Meter().measure(Cell("add", "f32", 16), ["cpu_fused"], 0.0)["cpu_fused"]
-    assert found.state is State.SKIPPED
+    assert found.state is State.REFUSED  # and not tried again
     assert found.reason == f"add[f32] of size 16 cannot be made here: {error}"
     assert main([*FEW, "--ops", "add", "--sizes", "4,16"]) == 0
     assert read_samples(Path("CONFIG.csv"))[0].times("add", "f32")[-1][0] == 4
