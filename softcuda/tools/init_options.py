@@ -24,6 +24,7 @@ __all__ = ["InitOptions", "init_options", "op_words"]
 
 _DEFAULT_DTYPES: Final = ("f32", "f64")
 _HALVES: Final = ("f16", "bf16")
+_MOST_DIGITS: Final = 18
 _DEVICES: Final = ("auto", "cpu", "cuda")
 
 
@@ -99,6 +100,8 @@ def init_options(argv: Sequence[str] | None) -> InitOptions:
             "name other dtypes, or leave one of the two options out"
         )
     sizes = (given.sizes or "").replace(",", " ").split()
+    if given.sizes is not None and not sizes:
+        raise ArgumentError("--sizes is empty; allowed are whole numbers, as in --sizes 64,4096")
     _check_questions(given)
     return InitOptions(
         ops=ops,
@@ -262,8 +265,9 @@ def _hint(option: str, word: str, allowed: Sequence[str]) -> str:
 
 
 def _whole(option: str, text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentError(f"{option} is {text!r}; allowed is a whole number of at least 1")
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < 1:
+        shown = text if len(text) <= 2 * _MOST_DIGITS else f"{text[:_MOST_DIGITS]}..."
+        raise ArgumentError(f"{option} is {shown!r}; allowed is a whole number from 1 to 10^18")
     return int(text)
 
 

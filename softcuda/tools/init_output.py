@@ -30,7 +30,7 @@ class Output:
         """Print a line."""
         if not self.quiet:
             with self.guarded():
-                print(text, flush=True)
+                print(_printable(text), flush=True)
 
     def fact(self, name: str, text: str) -> None:
         """Print a named fact; one that is long goes on in the next line, below itself."""
@@ -62,3 +62,13 @@ class Output:
                 reason = error.strerror or error
                 print(f"soft_init: standard output: {reason}; nothing more is shown",
                       file=sys.stderr)  # fmt: skip
+
+
+def _printable(text: str) -> str:
+    """Return a text as standard output can show it: what it has no sign for is shown by "?"."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.replace("±", "+-").encode(encoding, "replace").decode(encoding)
+    return text

@@ -18,6 +18,7 @@ from softcuda.tools.spread import kept_times
 __all__ = ["difference_lines", "explanation_lines"]
 
 _POWERS: Final = {True: 13, False: 25}  # sizes compared: contractions up to 2^12, others 2^24
+_NAMED: Final = 6  # tokens in a line
 _NEAR: Final = 2.0  # a size this close to where a row ends is near a crossing
 
 
@@ -56,7 +57,18 @@ def difference_lines(one: Profile, other: Profile, ops: Collection[str] = ()) ->
         for key, said, there in zip(one.device._fields, one.device, other.device, strict=True)
         if said != there
     ]
+    lines += [
+        f"{word} is {a} in {one.name} and {b} in {other.name}"
+        for word, a, b in (
+            ("policy", one.policy, other.policy),
+            ("pool: device", one.pool.device, other.pool.device),
+            ("pool: block_size", str(one.pool.block_size), str(other.pool.block_size)),
+        )
+        if a != b
+    ]
     tokens = _measured(one, ops) & _measured(other, ops)
+    if tokens:
+        lines += _alone(one, other, ops)
     if not tokens:
         tokens = _measured(one, ops) | _measured(other, ops)
         if not tokens:
@@ -94,6 +106,16 @@ def difference_lines(one: Profile, other: Profile, ops: Collection[str] = ()) ->
     away = (same - near_same, total - near_total)
     lines.append(f"{_share(*away)} sizes away from the crossings agree")
     return lines
+
+
+def _alone(one: Profile, other: Profile, ops: Collection[str]) -> Iterator[str]:
+    """Yield what only one of two profiles has measured."""
+    for here, there in ((one, other), (other, one)):
+        rest = _measured(here, ops) - _measured(there, ops)
+        if rest:
+            first = ", ".join(token_text(op, dtype) for op, dtype in sorted(rest)[:_NAMED])
+            more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+            yield f"measured in {here.name} alone, and not compared: {first}{more}"
 
 
 def _is_near(row: Row, size: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -97,4 +98,5 @@ def say_next(path: str, output: Output) -> None:
     if path == CONFIG_NAME:
         output.say("programs that start in this folder obey it; soft_init report draws it")
     else:
-        output.say(f"SOFTCUDA_CONFIG={path} has it obeyed; soft_init report {path} draws it")
+        named = shlex.quote(path)
+        output.say(f"SOFTCUDA_CONFIG={named} has it obeyed; soft_init report {named} draws it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -33,7 +34,6 @@ def finding(profile: Profile, ledger: Ledger, found: Sequence[Figure], stem: str
         found: its figures, the important ops first.
         stem: name of the picture and of the page with all curves, without their endings.
     """
-    device = profile.device
     found = sorted(found, key=lambda figure: _rank(figure.dtype))
     dtypes = list(dict.fromkeys(figure.dtype for figure in found))
     ledger = plausible(ledger)
@@ -41,7 +41,7 @@ def finding(profile: Profile, ledger: Ledger, found: Sequence[Figure], stem: str
     rows = beside_model(profile, ledger, constants, found)
     parts = [
         "<!-- Written by soft_init report --markdown. -->",
-        f"# Where the GPU begins to pay: {device.name or device.cpu or 'this machine'}\n",
+        f"# {_title(profile)}\n",
         QUESTION,
         *answer(rows),
         "## Method\n",
@@ -71,6 +71,13 @@ def finding(profile: Profile, ledger: Ledger, found: Sequence[Figure], stem: str
         "which decisions differ.",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _title(profile: Profile) -> str:
+    device = profile.device
+    name = html.escape(device.name or device.cpu or "this machine", quote=False)
+    is_cuda = device.type == "cuda"
+    return f"Where the GPU begins to pay: {name}" if is_cuda else f"What a call takes: {name}"
 
 
 def _machine(profile: Profile, ledger: Ledger) -> Iterator[str]:

@@ -10,12 +10,16 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import ConfigError
+from softcuda.graph.op import OPS
+from softcuda.profile.vocabulary import DEVICE_TYPES, DIRECTIONS
 from softcuda.tools.cells import Ledger, Outcome, State
 from softcuda.tools.spread import median_of
 
@@ -33,6 +37,7 @@ __all__ = [
 
 _FORMAT: Final = "softcuda samples 2"
 _MARK: Final = "# "
+_MOST_DIGITS: Final = 18
 _LONGEST_HEAD: Final = 1 << 16
 _TRANSFER: Final = "transfer"  # stands in the column op of a copy between host and device
 _TRANSFERS: Final = (_TRANSFER, "copy")  # and in files of before
@@ -105,46 +110,86 @@ def _words(times: Iterable[float]) -> str:
 
 
 def _times(text: str) -> tuple[float, ...]:
-    return tuple(map(float, text.split()))
+    times = tuple(map(float, text.split()))
+    if not all(0 < time < math.inf for time in times):
+        raise ValueError(f"a time is {text!r}; allowed are numbers above 0")
+    return times
 
 
 def read_samples(path: Path) -> tuple[Ledger, list[str]]:
     """Return the samples in a file, and what they belong to.
 
     Raises:
-        ConfigError: the file is missing or cannot be read.
+        ConfigError: the file is missing, cannot be read, or holds what is no sample; names the
+            line.
     """
+    line = 1
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            head: Any = json.loads(file.readline().removeprefix(_MARK))
-            if head["format"] != _FORMAT:
-                raise ValueError(f"its format is {head['format']!r}, allowed is {_FORMAT!r}")
-            ledger = Ledger(load={str(k): float(v) for k, v in head.get("load", {}).items()})
-            for row in csv.DictReader(file):
-                _take(ledger, row)
-            return ledger, [str(word) for word in head["owner"]]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        text = path.read_text(encoding="utf-8")
+        if not text.endswith("\n"):
+            line = text.count("\n") + 1
+            raise ValueError("the file ends in the middle of a line")
+        first, _, rest = text.partition("\n")
+        ledger, owner = _head(first)
+        rows = csv.DictReader(io.StringIO(rest, newline=""), strict=True)
+        if tuple(rows.fieldnames or ()) != _COLUMNS:
+            line = 2
+            raise ValueError(f"the columns are {rows.fieldnames}; allowed are {list(_COLUMNS)}")
+        for row in rows:
+            line = rows.line_num + 1
+            _take(ledger, row)
+        return ledger, owner
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError,
+            csv.Error) as error:  # fmt: skip
+        found = error.strerror if isinstance(error, OSError) else error
+        at = "" if isinstance(error, OSError) else f", line {line}"
         raise ConfigError(
-            str(path), None, f"the samples cannot be read: {reason}; measure anew with soft_init"
+            str(path),
+            None,
+            f"the samples cannot be read{at}: {found}; measure anew with soft_init",
         ) from error
 
 
+def _head(first: str) -> tuple[Ledger, list[str]]:
+    """Return an empty ledger with the load of the first line, and the owner."""
+    head: Any = json.loads(first.removeprefix(_MARK))
+    if head["format"] != _FORMAT:
+        raise ValueError(f"its format is {head['format']!r}, allowed is {_FORMAT!r}")
+    load = {str(key): float(value) for key, value in head.get("load", {}).items()}
+    if load and set(load) != {"others", "processors"}:
+        raise ValueError(f"load is of {', '.join(load)}; allowed are others and processors")
+    return Ledger(load=load), [str(word) for word in head["owner"]]
+
+
+def _size(text: str) -> int:
+    size = int(text) if len(text) <= _MOST_DIGITS else 0
+    if size < 1:
+        raise ValueError(f"size is {text[:40]!r}; allowed is a whole number from 1 to 10^18")
+    return size
+
+
 def _take(ledger: Ledger, row: dict[str, str]) -> None:
-    size = int(row["size"])
+    if None in row.values() or None in row:
+        raise ValueError(f"the line has another number of columns than {len(_COLUMNS)}")
+    size = _size(row["size"])
+    resident, host = _times(row["resident"]), _times(row["host"])
     if row["op"] in _TRANSFERS and row["dtype"] in _MEMORIES:
-        times = _times(row["resident"])
-        ledger.copies.setdefault((row["backend"], row["dtype"]), {})[size] = times
+        if row["backend"] not in DIRECTIONS or not resident:
+            raise ValueError(f"a copy is {row['backend']!r}; allowed are h2d and d2h, with times")
+        ledger.copies.setdefault((row["backend"], row["dtype"]), {})[size] = resident
         return
-    resident = _times(row["resident"])
-    outcome = Outcome(
-        State(row["state"]),
-        median_of(resident) if resident else float(row["microseconds"] or 0.0),
-        row["reason"],
-        row["device"],
-        resident,
-        _times(row["host"]),
-    )
+    for word, found, allowed in (
+        ("op", row["op"], OPS),
+        ("dtype", row["dtype"], REAL_DTYPES),
+        ("device", row["device"], DEVICE_TYPES),
+    ):
+        if found not in allowed:
+            raise ValueError(f"{word} is {found[:40]!r}, which is unknown")
+    state = State(row["state"])
+    time_us = float(row["microseconds"] or 0.0)
+    if state is State.MEASURED:
+        time_us = median_of(resident) if resident else _times(row["microseconds"])[0]
+    outcome = Outcome(state, time_us, row["reason"], row["device"], resident, host)
     cells = ledger.outcomes.setdefault((row["op"], row["dtype"]), {})
     cells.setdefault(size, {})[row["backend"]] = outcome
 

@@ -94,7 +94,7 @@ def crossing_of(found: Sequence[Race], growth: int) -> Crossing | None:
     "None below" the last size that was measured, where it is not. Between two sizes times are
     latency + work / rate. The uncertainty is how far the crossing moves when one device is at its
     lower and the other at its upper quartile, and at least half of the distance of the two sizes
-    that it was measured between.
+    that it was measured between; at the smallest size of the races it may be anywhere below.
 
     Args:
         found: the races, sizes ascending.
@@ -110,7 +110,8 @@ def crossing_of(found: Sequence[Race], growth: int) -> Crossing | None:
     early = _between(found, [race.cpu[2] - race.cuda[0] for race in found], growth)
     late = _between(found, [race.cpu[0] - race.cuda[2] for race in found], growth)
     ends = (size if early is None else early[0], found[-1].size if late is None else late[0])
-    moved = max(size - ends[0], ends[1] - size, gap / 2)
+    first = found[0].size - 1 if size <= found[0].size else 0  # it may be at any smaller one
+    moved = max(size - ends[0], ends[1] - size, gap / 2, first)
     return Crossing(math.ceil(size), math.ceil(moved))
 
 

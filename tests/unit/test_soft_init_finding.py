@@ -116,7 +116,7 @@ def test_the_page_tells_the_finding() -> None:
     assert text == finding(made, ledger(), drawn(), "example")
     heads = [line for line in text.splitlines() if line.startswith("#")]
     assert heads == [
-        "# Where the GPU begins to pay: Example <GPU>",
+        "# Where the GPU begins to pay: Example &lt;GPU&gt;",
         *("## Method", "## Machine", "## Curves", "## Crossings", "### f32"),
         *("## What explains them", "## Agreement with the model", "## Threats to validity"),
         "## Again, on another machine",

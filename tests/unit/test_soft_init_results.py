@@ -142,7 +142,9 @@ def test_damaged_samples_are_an_error(tmp_path: Path) -> None:
     path.write_text(
         samples_text(ledger(), OWNER).replace("cpu,measured", "cpu,guessed", 1), "utf-8"
     )
-    with pytest.raises(ConfigError, match=r"here\.csv: the samples cannot be read: .*guessed"):
+    with pytest.raises(
+        ConfigError, match=r"here\.csv: the samples cannot be read, line 15: .*guessed"
+    ):
         read_samples(path)
 
 
