@@ -14,6 +14,7 @@ __all__ = [
     "WAYS",
     "content_of",
     "name_of",
+    "shipped_file",
     "shipped_names",
     "shipped_path",
     "unreadable",
@@ -54,6 +55,13 @@ def shipped_path(named: str) -> str | None:
         return None
     path = os.path.join(packaged_folder("configs"), f"{named}.soft")
     return path if os.access(path, os.R_OK) else None
+
+
+def shipped_file(named: str) -> str | None:
+    """Return the file of any shipped profile by its name, "default" too; None for a path."""
+    if named == DEFAULT:
+        return os.path.join(packaged_folder("configs"), DEFAULT_NAME)
+    return shipped_path(named)
 
 
 def shipped_names() -> str:

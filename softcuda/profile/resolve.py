@@ -17,6 +17,7 @@ from softcuda.profile.files import (
     WAYS,
     content_of,
     name_of,
+    shipped_file,
     shipped_names,
     shipped_path,
     unreadable,
@@ -31,7 +32,6 @@ __all__ = [
     "DEFAULT",
     "ProfileStore",
     "default_profile",
-    "is_shipped",
     "read",
     "resolve",
     "warn_if_away",
@@ -41,17 +41,6 @@ __all__ = [
 _MOST_KEPT: Final = 64
 # A file changed this shortly before it was read may change again with the same time stamp.
 _SETTLED_NS: Final = 50_000_000
-
-
-def is_shipped(name: str) -> bool:
-    """Return whether a text is the name of a shipped profile, such as "default"."""
-    return _shipped_file(name) is not None
-
-
-def _shipped_file(name: str) -> str | None:
-    if name == DEFAULT:
-        return os.path.join(packaged_folder("configs"), DEFAULT_NAME)
-    return shipped_path(name)
 
 
 def read(path: str | os.PathLike[str], backends: Mapping[str, str] | None = None) -> Profile:
@@ -65,7 +54,7 @@ def read(path: str | os.PathLike[str], backends: Mapping[str, str] | None = None
         ConfigError: it cannot be read, or holds something that is not allowed.
     """
     named = name_of(path)
-    named = _shipped_file(named) or named
+    named = shipped_file(named) or named
     return parse(content_of(named, ""), named, work_ops(), known_backends(backends))
 
 

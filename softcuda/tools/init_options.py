@@ -15,7 +15,7 @@ from softcuda.dtype import REAL_DTYPES
 from softcuda.errors import ArgumentError
 from softcuda.graph.op import OPS, Kind
 from softcuda.paths import CONFIG_NAME
-from softcuda.profile.resolve import is_shipped
+from softcuda.profile.files import shipped_file
 from softcuda.profile.vocabulary import why_no_row, work_ops
 from softcuda.tools.workloads import accepted_dtypes
 from softcuda.tools.workloads_inputs import Source
@@ -215,7 +215,7 @@ def _check_questions(given: argparse.Namespace) -> None:
         raise ArgumentError(
             f"FILE is {given.file!r} and --output {given.output!r}; allowed is one of them"
         )
-    if not named and given.output is not None and is_shipped(given.output):
+    if not named and given.output is not None and shipped_file(given.output) is not None:
         raise ArgumentError(
             f"--output is {given.output!r}, the name of a profile that is shipped; name another "
             "file, such as here.soft"

@@ -35,7 +35,11 @@ class Stop:
             self._is_delayed = False
 
     def take(self, number: int) -> None:
-        """Note a signal; raise KeyboardInterrupt for the first one, unless that is delayed."""
+        """Note the first signal, and end the run by it unless that is delayed.
+
+        Raises:
+            KeyboardInterrupt: it is the first one, and not delayed.
+        """
         if not self.number:
             self.number = number
             if not self._is_delayed:

@@ -12,7 +12,7 @@ from softcuda.profile.model import Crossing
 from softcuda.tools.cells import Ledger, largest_size
 from softcuda.tools.report_agreement import Compared, Pair, is_rough
 
-__all__ = ["answer", "crossings", "limits", "table"]
+__all__ = ["crossings", "in_a_sentence", "limits", "table"]
 
 _PRODUCT: Final = Kind.CONTRACTION  # whose sizes are extents
 _WIDTH: Final = 100
@@ -32,7 +32,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def answer(rows: Sequence[Compared]) -> Iterator[str]:
+def in_a_sentence(rows: Sequence[Compared]) -> Iterator[str]:
     """Yield the finding in one sentence, of the first dtype."""
     if not rows:
         return

@@ -12,7 +12,7 @@ from softcuda.tools.cells import Ledger, State
 from softcuda.tools.costs import transfers
 from softcuda.tools.plausible import plausible
 from softcuda.tools.report_agreement import agreement_rows, beside_model
-from softcuda.tools.report_crossings import answer, crossings, limits, table
+from softcuda.tools.report_crossings import crossings, in_a_sentence, limits, table
 from softcuda.tools.report_curves import Figure
 from softcuda.tools.report_model import Constants, constants_of, fit_of
 from softcuda.tools.report_words import METHOD, MODEL, QUESTION, THREATS
@@ -43,7 +43,7 @@ def finding(profile: Profile, ledger: Ledger, found: Sequence[Figure], stem: str
         "<!-- Written by soft_init report --markdown. -->",
         f"# {_title(profile)}\n",
         QUESTION,
-        *answer(rows),
+        *in_a_sentence(rows),
         "## Method\n",
         METHOD,
         "## Machine\n",

@@ -132,7 +132,7 @@ def read_samples(path: Path) -> tuple[Ledger, list[str]]:
         first, _, rest = text.partition("\n")
         ledger, owner = _head(first)
         rows = csv.DictReader(io.StringIO(rest, newline=""), strict=True)
-        if tuple(rows.fieldnames or ()) != _COLUMNS:
+        if rest and tuple(rows.fieldnames or ()) != _COLUMNS:
             line = 2
             raise ValueError(f"the columns are {rows.fieldnames}; allowed are {list(_COLUMNS)}")
         for row in rows:

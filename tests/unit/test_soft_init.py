@@ -139,14 +139,6 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"--{name}" in shown
 
 
-def test_a_budget_in_which_nothing_is_measured_gives_no_profile(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["--budget", "1e-6", "--quiet"]) == 1
-    assert "nothing was measured in time; give a larger --budget" in capsys.readouterr().err
-    assert not os.listdir()
-
-
 def test_what_is_not_measured_is_the_default() -> None:
     assert main([*FEW, "--quiet"]) == 0
     profile, shipped = read("CONFIG.soft"), default_profile()
@@ -168,8 +160,7 @@ def test_a_budget_is_kept() -> None:
 def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FEW, "--budget", "2", "--quiet"]) == 0
     assert main([*FEW, "--quiet"]) == 0
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
+    assert tuple(capsys.readouterr()) == ("", "")
 
 
 def test_output_is_checked_before_anything_is_measured(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from softcuda.profile.files import shipped_file
 from softcuda.profile.model import Profile, Row
-from softcuda.profile.resolve import default_profile, is_shipped, read, resolve
+from softcuda.profile.resolve import default_profile, read, resolve
 from softcuda.tools.cells import Cell, Ledger, Outcome, State
 from softcuda.tools.init_check import Asked, checked_rows
 from softcuda.tools.init_questions import difference_lines, explanation_lines
@@ -110,7 +111,7 @@ def test_names_of_shipped_profiles_are_known_everywhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert read("nvidia-h200") == resolve("nvidia-h200") and read("default") == default_profile()
-    assert is_shipped("nvidia-h200") and not is_shipped("nvidia-h200.soft")
+    assert shipped_file("nvidia-h200") and not shipped_file("nvidia-h200.soft")
     assert measured_path(read("nvidia-h200").path).is_file()
     assert main(["--diff", "nvidia-h200", "default", "--ops", "add"]) == 0
     printed = capsys.readouterr().out

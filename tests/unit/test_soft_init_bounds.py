@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pytest
 
 from softcuda.tools.cells import Cell, Ledger, Outcome, State, scopes_of
 from softcuda.tools.estimates import affordable, call_s, cell_cost_s
+from softcuda.tools.soft_init import main
 from softcuda.tools.sweep import sweep
 
 
@@ -78,3 +80,12 @@ def test_what_was_never_tried_goes_first_where_time_is_short() -> None:
 def test_the_largest_size_bounds_the_sizes_that_are_named() -> None:
     (scope,) = scopes_of({"add": ("f32",)}, 4, (2, 3, 5))
     assert scope.sizes == (2, 3) and scope.coarse == (2,)
+
+
+def test_a_budget_in_which_nothing_is_measured_gives_no_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--budget", "1e-6", "--quiet"]) == 1
+    assert "nothing was measured in time; give a larger --budget" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
