@@ -209,7 +209,7 @@ def test_samples_of_other_backends_do_not_join() -> None:
 def test_a_run_that_is_killed_has_kept_its_samples() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", CODE.replace("raise", "import softcuda.tools.init_keep as k\n"
-         "k._EVERY_S = 0.0\nraise")],
+         "k._EVERY_S, k._SHARE = 0.0, 1e9\nraise")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None and process.stderr is not None
