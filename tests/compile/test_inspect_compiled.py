@@ -50,7 +50,7 @@ def test_compiling_without_a_device() -> None:
     made = sc.compile(layer(), config=ON_CUDA, target="sm_90a")
     printed = str(made)
     assert "profile cuda.soft, target sm_90a" in printed
-    assert re.search(r"matmul .* cuda_tiled +cuda\.soft:\d+ ", printed)
+    assert re.search(r"matmul .* cuda_contract +cuda\.soft:\d+ ", printed)
     assert re.search(r"softmax .* cuda_reduce +cuda\.soft:\d+ ", printed)
     assert re.search(r"^cuda arena \S+ \w+, most alive at once ", printed, re.MULTILINE)
     launches = [launch for step in made.program.steps for launch in step.launches]
@@ -134,7 +134,7 @@ def test_two_architectures_are_compared(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_step_of_a_saved_executable(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = sc.compile(layer(), config=ON_CUDA, target="sm_90a")
     made.save(folder / "layer")
-    number = next(k for k, s in enumerate(made.program.steps) if s.backend_id == "cuda_tiled")
+    number = next(k for k, s in enumerate(made.program.steps) if s.backend_id == "cuda_contract")
     printed = run(capsys, "--step", str(number), "layer")
     assert "struct Chain" in printed and "Relu<f32>::apply" in printed
     listed = json.loads(run(capsys, "--saved", "layer", "--json"))["kernels"]
