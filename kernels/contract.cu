@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
              const EXTRA* __restrict__... extra) {
     using C = compute_t<T>;
     using Feed = Feeder<A, B, T, BOX, WAY_A, WAY_B, OFFSET>;
-    using Write = Writer<T, BOX, OFFSET, EPILOGUE, sizeof...(EXTRA), RANK>;
+    constexpr bool IS_SWAPPED = Feed::LoaderA::IS_SWAPPED;
+    using Write = Writer<T, BOX, IS_SWAPPED, OFFSET, EPILOGUE, sizeof...(EXTRA), RANK>;
     constexpr i32 BLOCK_K = BOX::BLOCK_K, STAGES = BOX::STAGES;
     constexpr i32 IS_PLAIN = BOX::FETCH_K >= 0 ? 1 : 0;  // of fetches among products
     constexpr i32 SETS = sizeof(C) == 4 ? 2 : 1;  // of fragments: one is read while one is used

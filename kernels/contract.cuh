@@ -83,7 +83,7 @@ struct Side {
     __device__ __forceinline__ void fill(Entry<OFFSET>* table, const Origin& origin) const {
 #pragma unroll 1
         for (i32 at = threadIdx.x; at < LOADER::ENTRIES; at += LOADER::THREADS) {
-            const i32 own = at * LOADER::ROW_RUN, index = max(origin.first, 0) + own;
+            const i32 own = at * LOADER::RUN, index = max(origin.first, 0) + own;
             Entry<OFFSET> entry{0, LOADER::spare(own)};
             if (index < count) {
                 entry.from = static_cast<OFFSET>(entries.offset(entries_from, index));
@@ -162,11 +162,21 @@ struct Task {
     }
 };
 
-// Where the sums of a task go: what a block keeps of the tasks in its ring.
+// Where the factors of a task come from and its sums go: what a block knows of its next tasks.
 struct Goal {
     Origin row, column;
-    i64 to;  // offset in the result
-    i32 part, depth;
+    i64 from_a, from_b;  // offsets in the operands
+    i64 to;              // offset in the result
+    i32 part, k_first, depth;
+
+    __device__ __forceinline__ static Goal of(const Contraction& c, u32 number) {
+        const Task task(c, number);
+        const Origin row = c.rows.origin(task.tile_m), column = c.columns.origin(task.tile_n);
+        const i64 from_a = c.batch_axes.offset(c.a_batches, task.batch) + row.from;
+        const i64 from_b = c.batch_axes.offset(c.b_batches, task.batch) + column.from;
+        const i64 to = c.batch_axes.offset(c.out_batches, task.batch) + row.to + column.to;
+        return Goal{row, column, from_a, from_b, to, task.part, task.k_first, task.depth};
+    }
 };
 
 // ---- epilogue -----------------------------------------------------------------------------------

@@ -14,12 +14,12 @@
 template <typename A, typename B, typename T, typename BOX, i32 WAY_A, i32 WAY_B, typename OFFSET>
 struct Feeder {
     using C = compute_t<T>;
-    using LoaderA = BoxLoader<A, T, BOX, BOX::BLOCK_M, WAY_A, OFFSET>;
-    using LoaderB = BoxLoader<B, T, BOX, BOX::BLOCK_N, WAY_B, OFFSET>;
+    using LoaderA = BoxLoader<A, T, BOX, BOX::BLOCK_M, WAY_A, OFFSET, true>;
+    using LoaderB = BoxLoader<B, T, BOX, BOX::BLOCK_N, WAY_B, OFFSET, false>;
     static constexpr i32 BLOCK_K = BOX::BLOCK_K, STAGES = BOX::STAGES, THREADS = BOX::THREADS;
     static constexpr bool IS_HELD = !LoaderA::IS_DIRECT || !LoaderB::IS_DIRECT;
-    static constexpr i32 SLOTS = 8;
-    static_assert(SLOTS > STAGES, "tasks in the ring, and one that is still stored");
+    static constexpr i32 SLOTS = 16, HALF = SLOTS / 2;
+    static_assert(HALF / 2 >= STAGES, "tasks in the ring, and one that is still stored");
     static constexpr i32 DEPTHS = TABLE_DEPTH / BLOCK_K * BLOCK_K;  // a step lies in one table
 
     struct Shared {
@@ -37,8 +37,7 @@ struct Feeder {
     Shared& shared;
     LoaderA load_a;
     LoaderB load_b;
-    u32 next;                         // the task that is opened next
-    u32 slot = 0;                     // of its goal
+    i32 opened = 0;                   // tasks of this block that are read, or were
     i32 left = 0, steps = 0, k = 0;   // of the task that is being read
     i32 table_k = -1;                 // the first k in the table of depths
     i32 rows_key = NO_KEY, columns_key = NO_KEY;
@@ -48,12 +47,27 @@ struct Feeder {
 
     __device__ __forceinline__ Feeder(const Contraction& c, const A* first_a, const B* first_b,
                                       Shared& held)
-        : problem(c), a(first_a), b(first_b), shared(held), next(blockIdx.x) {
+        : problem(c), a(first_a), b(first_b), shared(held) {
         load_a.is_aligned = reinterpret_cast<u64>(a) % LoaderA::BYTES == 0;
         load_b.is_aligned = reinterpret_cast<u64>(b) % LoaderB::BYTES == 0;
         is_plain = load_a.is_aligned && load_b.is_aligned && problem.depth > 0;
         load_a.pitch = problem.rows.pitch;
         load_b.pitch = problem.columns.pitch;
+        find_goals<SLOTS>(0);
+        __syncthreads();
+    }
+
+    // Finds goals of this block's tasks, from its task `first` on, a thread each: one after the
+    // other they would be a wait in front of every task.
+    template <i32 COUNT>
+    __device__ __forceinline__ void find_goals(i32 first) {
+        const i32 own = first + static_cast<i32>(threadIdx.x);
+        const u32 number = task_of(own);
+        if (threadIdx.x >= COUNT || number >= static_cast<u32>(problem.tasks)) return;
+        shared.goals[own % SLOTS] = Goal::of(problem, number);
+    }
+    __device__ __forceinline__ static u32 task_of(i32 own) {
+        return blockIdx.x + static_cast<u32>(own) * gridDim.x;
     }
 
     __device__ __forceinline__ void find_depths() {
@@ -69,21 +83,17 @@ struct Feeder {
 
     // Returns whether a table changed.
     __device__ __forceinline__ bool open() {
-        const Task task(problem, next);
-        const Origin row = problem.rows.origin(task.tile_m);
-        const Origin column = problem.columns.origin(task.tile_n);
-        from_a = a + problem.batch_axes.offset(problem.a_batches, task.batch) + row.from;
-        from_b = b + problem.batch_axes.offset(problem.b_batches, task.batch) + column.from;
-        k = task.k_first;
-        left = task.depth;
-        steps = max(ceil_divide(task.depth, BLOCK_K), 1);
-        if (threadIdx.x == 0) {
-            const i64 batch = problem.batch_axes.offset(problem.out_batches, task.batch);
-            const i64 to = batch + row.to + column.to;
-            shared.goals[slot] = Goal{row, column, to, task.part, task.depth};
+        const Goal& goal = shared.goals[opened % SLOTS];
+        const Origin row = goal.row, column = goal.column;
+        from_a = a + goal.from_a;
+        from_b = b + goal.from_b;
+        k = goal.k_first;
+        left = goal.depth;
+        steps = max(ceil_divide(left, BLOCK_K), 1);
+        if (opened >= HALF && opened % HALF == HALF / 2) {
+            find_goals<HALF>((opened / HALF + 1) * HALF);
         }
-        slot = (slot + 1) % SLOTS;
-        next += gridDim.x;
+        ++opened;
         const bool has_rows = row.key() != rows_key, has_columns = column.key() != columns_key;
         if (has_rows) {
             rows_key = row.key();
@@ -104,7 +114,8 @@ struct Feeder {
     // may write them.
     __device__ __forceinline__ void prepare() {
         if (steps == 0) {
-            if (next < static_cast<u32>(problem.tasks) && open()) __syncthreads();
+            const bool is_one = task_of(opened) < static_cast<u32>(problem.tasks);
+            if (is_one && open()) __syncthreads();
         } else if (k == table_k + DEPTHS) {
             find_depths();
             __syncthreads();

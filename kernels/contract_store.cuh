@@ -17,7 +17,8 @@ constexpr i32 HELD_COLUMNS = 2;
 
 // Rows of a pair change places, so that the sums of even rows lie in odd registers: the compiler
 // keeps neighbours of a store in neighbouring registers, and the factors of even rows lie in even
-// ones. Results are stored in order: they are multiplied by one to lie in registers of their own.
+// ones. Results are stored in order: sums are multiplied by one to lie in registers of their own,
+// unless rows were exchanged on their way into the box (IS_SWAPPED).
 template <typename C, i32 WIDTH>
 __device__ __forceinline__ Vector<C, WIDTH> swapped(const Vector<C, WIDTH>& sums) {
     Vector<C, WIDTH> result;
@@ -40,7 +41,9 @@ __device__ __forceinline__ void put_rows(R* column, const OFFSET* rows, bool is_
     }
 }
 
-template <typename T, typename BOX, typename OFFSET, typename EPILOGUE, i32 COUNT, i32 RANK>
+// IS_SWAPPED: the sums of a thread are those of rows of which each pair is exchanged.
+template <typename T, typename BOX, bool IS_SWAPPED, typename OFFSET, typename EPILOGUE, i32 COUNT,
+          i32 RANK>
 struct Writer {
     using C = compute_t<T>;
     using Result = typename EPILOGUE::Result;
@@ -110,7 +113,8 @@ struct Writer {
                 Vector<C, WIDTH> found;
 #pragma unroll
                 for (i32 lane = 0; lane < WIDTH; ++lane) found.lanes[lane] = sums[i + lane][j];
-                store(part + corner.column(j) * BLOCK_M + corner.row(i), swapped(found));
+                const Vector<C, WIDTH> part_of = IS_SWAPPED ? found : swapped(found);
+                store(part + corner.column(j) * BLOCK_M + corner.row(i), part_of);
             }
         }
     }
@@ -132,8 +136,9 @@ struct Writer {
                 Vector<Result, RUN> made;
 #pragma unroll
                 for (i32 lane = 0; lane < RUN; ++lane) {
-                    const C sum = sums[i + lane][j] * static_cast<C>(problem.one);
-                    made.lanes[lane] = convert<Result>(sum);
+                    const C sum = sums[IS_SWAPPED ? (i + lane) ^ 1 : i + lane][j];
+                    const C one = static_cast<C>(problem.one);
+                    made.lanes[lane] = convert<Result>(IS_SWAPPED ? sum : sum * one);
                 }
                 const bool is_there = (rows[i / RUN] | columns[j]) >= 0;
                 const auto bits = bit_cast<raw_t<sizeof(Result) * RUN>>(
@@ -169,7 +174,8 @@ struct Writer {
         for (i32 j = 0; j < COLUMNS; j += HELD_COLUMNS) {
 #pragma unroll
             for (i32 i = 0; i < ROWS * HELD_COLUMNS; ++i) {
-                held[i][threadIdx.x] = sums[i % ROWS][j + i / ROWS];
+                const i32 row = IS_SWAPPED ? i % ROWS ^ 1 : i % ROWS;
+                held[i][threadIdx.x] = sums[row][j + i / ROWS];
             }
 #pragma unroll 1
             for (i32 i = 0; i < ROWS * HELD_COLUMNS; i += WIDTH) {

@@ -15,13 +15,12 @@
 //   ROWS_VECTOR    the same, a vector of rows that are neighbours in the box too
 //   ROWS_APART     the same, a vector of rows that lie `pitch` apart in the box
 //   DEPTH_SINGLE   neighbouring threads read neighbours along the depth
-//   DEPTH_VECTOR   the same, a vector of k
 //
 // Elements that need no conversion go to shared memory at once, from sm_80 on without a wait
 // (cp.async), except those of vectors that are taken apart. Vectors are read element by element
 // where the operand's address is no multiple of one.
 // Edges: what lies beyond the depth is not read, and stale in shared memory: the caller does not
-// multiply it. Entries of rows that do not exist name a row that does. Vectors of k are whole.
+// multiply it. Entries of rows that do not exist name a row that does.
 // Shared memory: STRIDE is ROWS and one vector more, so that reads along the depth spread over the
 // banks. Long lines have a gap of a vector behind every 128 bytes: what lies beside each other in
 // the operand is often 128 bytes apart in the box, or a multiple of it.
@@ -140,28 +139,28 @@ struct Entry {
 
 constexpr i32 ROWS_APART = 5;  // beside the ways of tile_loader.cuh
 
-template <typename S, typename T, typename BOX, i32 ROWS, i32 WAY, typename OFFSET>
+// SWAPS: rows of each pair are held the other way round, where they are moved one by one.
+template <typename S, typename T, typename BOX, i32 ROWS, i32 WAY, typename OFFSET, bool SWAPS>
 struct BoxLoader {
     using C = compute_t<T>;
     using Line = BoxLine<C, ROWS>;
-    static constexpr bool IS_ALONG_DEPTH = WAY == DEPTH_SINGLE || WAY == DEPTH_VECTOR;
+    static constexpr bool IS_ALONG_DEPTH = WAY == DEPTH_SINGLE;
     static constexpr bool IS_SINGLE = WAY == ROWS_SINGLE || WAY == DEPTH_SINGLE;
-    static constexpr bool IS_TAKEN_APART = WAY == DEPTH_VECTOR || WAY == ROWS_APART;
+    static constexpr bool IS_TAKEN_APART = WAY == ROWS_APART;
     static constexpr bool IS_DIRECT = is_same<S, C> && !IS_TAKEN_APART;
     static constexpr i32 BLOCK_K = BOX::BLOCK_K, THREADS = BOX::THREADS;
     static constexpr i32 RUN = IS_SINGLE ? 1 : FRAGMENT<C>;  // elements of a piece
-    static constexpr i32 ROW_RUN = IS_ALONG_DEPTH ? 1 : RUN;
-    static constexpr i32 DEPTH_RUN = IS_ALONG_DEPTH ? RUN : 1;
     static constexpr i32 STRIDE = Line::STRIDE;
     static constexpr i32 SIZE = BLOCK_K * STRIDE;
-    static constexpr i32 ENTRIES = ROWS / ROW_RUN;
-    static constexpr i32 COUNT = ENTRIES * (BLOCK_K / DEPTH_RUN);
+    static constexpr i32 ENTRIES = ROWS / RUN;
+    static constexpr i32 COUNT = ENTRIES * BLOCK_K;
     static constexpr i32 PIECES = ceil_divide(COUNT, THREADS);
     static constexpr i32 GROUP = PIECES < 8 ? PIECES : 8;
     static constexpr i32 BYTES = sizeof(S) * RUN;
+    static constexpr bool IS_SWAPPED = SWAPS && WAY != ROWS_VECTOR;
+    static constexpr i32 TURN = IS_SWAPPED ? 1 : 0;
     static_assert(WAY == ROWS_VECTOR || IS_SINGLE || IS_TAKEN_APART, "a way to read");
     static_assert(BYTES <= 16, "a vector of the operand is one access");
-    static_assert(BLOCK_K % DEPTH_RUN == 0, "a step has whole vectors");
 
     bool is_aligned;
     i32 pitch;  // of ROWS_APART
@@ -170,18 +169,18 @@ struct BoxLoader {
     // Where what an entry of no row reads, the first one once more, is held: of vectors that are
     // taken apart again where it belongs, since their last elements would lie beyond the box.
     __device__ static constexpr __forceinline__ i32 spare(i32 place) {
-        return WAY == ROWS_APART ? 0 : Line::held(place);
+        return WAY == ROWS_APART ? TURN : Line::held(place ^ TURN);
     }
     // What an entry says of a place of the box.
     __device__ static constexpr __forceinline__ i32 placed(i32 place) {
-        return WAY == ROWS_APART ? place : Line::held(place);
+        return WAY == ROWS_APART ? place ^ TURN : Line::held(place ^ TURN);
     }
 
     // Calls VISIT(piece, entry, k) for every piece from `first` to `last` that this thread moves,
     // if it is one of the first `left` k, or of all.
     template <bool TAKES_ALL, typename VISIT>
     __device__ __forceinline__ static void pieces(i32 first, i32 last, i32 left, VISIT visit) {
-        constexpr i32 LINE = IS_ALONG_DEPTH ? BLOCK_K / DEPTH_RUN : ENTRIES;
+        constexpr i32 LINE = IS_ALONG_DEPTH ? BLOCK_K : ENTRIES;
         constexpr bool IS_WHOLE = THREADS % LINE == 0;  // a thread's place in a line is always one
         const i32 near = threadIdx.x % LINE, far = threadIdx.x / LINE;
 #pragma unroll
@@ -189,7 +188,7 @@ struct BoxLoader {
             const i32 number = threadIdx.x + piece * THREADS;
             const i32 inner = IS_WHOLE ? near : number % LINE;
             const i32 outer = IS_WHOLE ? far + piece * (THREADS / LINE) : number / LINE;
-            const i32 k = (IS_ALONG_DEPTH ? inner : outer) * DEPTH_RUN;
+            const i32 k = IS_ALONG_DEPTH ? inner : outer;
             const bool is_there = PIECES * THREADS == COUNT || number < COUNT;
             if (!is_there || (!TAKES_ALL && k >= left)) continue;
             visit(piece, IS_ALONG_DEPTH ? outer : inner, k);
@@ -264,8 +263,7 @@ struct BoxLoader {
             if constexpr (IS_TAKEN_APART) {
 #pragma unroll
                 for (i32 i = 0; i < RUN; ++i) {
-                    const i32 row = WAY == ROWS_APART ? Line::held(place + i * pitch) : place;
-                    tile[(k + (IS_ALONG_DEPTH ? i : 0)) * STRIDE + row] = written.lanes[i];
+                    tile[k * STRIDE + Line::held(place + i * pitch)] = written.lanes[i];
                 }
             } else {
                 store(tile + k * STRIDE + place, written);

@@ -24,7 +24,6 @@ from benchmarks.accuracy import tolerance
 from benchmarks.host_work import random_array
 from benchmarks.sweeps.command import asked, parser_of, write_rows
 from benchmarks.sweeps.contract_cases import (
-    ALTERNATIVES,
     Contracted,
     boxes_of,
     contractions,
@@ -75,7 +74,7 @@ class Search:
         self.is_kept = False
         rule = choose(self.problem, self.units)
         made = [rule, *starts(self.problem, rule, self.units)]
-        for tile in (*CONTRACT_TILES[f32], *ALTERNATIVES):
+        for tile in CONTRACT_TILES[f32]:
             made += boxes_of(self.problem, tile, self.units)
             made += [
                 one

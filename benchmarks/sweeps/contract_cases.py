@@ -11,7 +11,7 @@ from softcuda.backends import Micro, Operand, Unit
 from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_plan import ContractProblem
 from softcuda.backends.cuda.contract_rule import apart_ns, contract_us, cuts, shapes, spread
-from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
+from softcuda.backends.cuda.contract_tiles import ContractTile
 from softcuda.backends.cuda.contract_ways import Way
 from softcuda.dtype import f32
 from softcuda.graph.op import OPS
@@ -19,7 +19,6 @@ from softcuda.graph.params import Contraction
 from softcuda.graph.shapes import contiguous_strides
 
 __all__ = [
-    "ALTERNATIVES",
     "Contracted",
     "boxes_of",
     "contractions",
@@ -68,12 +67,6 @@ class Contracted(NamedTuple):
         """Microseconds that neither arithmetic nor memory allows to undercut."""
         return max(self.flops / FLOPS_US, self.nbytes / BYTES_US)
 
-
-# Boxes that the rule does not have: copies in front of a step, more steps on their way.
-ALTERNATIVES: Final = (
-    *(replace(tile, fetch_k=-1) for tile in CONTRACT_TILES[f32] if tile.is_usual),
-    ContractTile(256, 24, 8, 4, 12, 4, 16, 3, 0.6, 0.19),
-)
 
 # Equation, extents of its labels by letter: prime extents, a network of tensor-train cores, a
 # batch, a narrow and a short operand.
@@ -142,9 +135,7 @@ def boxes_of(problem: ContractProblem, tile: ContractTile, multiprocessors: int)
     every = shapes(problem, tile, multiprocessors)
     best = every[:SHAPES]
     turned = [one for one in every[SHAPES:] if one.rows.way is Way.ROWS_APART][:1]
-    ways = problem.vector_ways
-    vectors = shapes(problem, tile, multiprocessors, ways)[:1] if ways != problem.ways else []
-    apart = [spread(problem, one, multiprocessors) for one in (*best[:1], *turned, *vectors)]
+    apart = [spread(problem, one, multiprocessors) for one in (*best[:1], *turned)]
     return [*best, *turned, *apart]
 
 

@@ -26,20 +26,20 @@ ENDS = ["sm_75", "sm_90a"]
 @pytest.mark.parametrize("arch", ENDS)
 @pytest.mark.parametrize("tile", CONTRACT_TILES[f32], ids=lambda tile: tile.name)
 def test_boxes_and_ways(tile: object, arch: str) -> None:
-    for ways in ((Way.ROWS_APART, Way.DEPTH_SINGLE), (Way.DEPTH_VECTOR, Way.ROWS_VECTOR)):
+    for ways in ((Way.ROWS_APART, Way.DEPTH_SINGLE), (Way.DEPTH_SINGLE, Way.ROWS_VECTOR)):
         compiled(contract_spec(f32, f32, f32, tile, ways), arch)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("arch", ENDS)
 def test_wide_offsets(arch: str) -> None:
-    ways = Way.ROWS_APART, Way.DEPTH_VECTOR
+    ways = Way.ROWS_APART, Way.DEPTH_SINGLE
     for dtype in (f32, f64):
         compiled(contract_spec(dtype, dtype, dtype, CONTRACT_TILES[dtype][0], ways, True), arch)
 
 
 @pytest.mark.parametrize("arch", ENDS)
 def test_operands_that_are_converted(arch: str) -> None:
-    single, vector = (Way.ROWS_SINGLE, Way.DEPTH_SINGLE), (Way.ROWS_APART, Way.DEPTH_VECTOR)
+    single, vector = (Way.ROWS_SINGLE, Way.DEPTH_SINGLE), (Way.ROWS_APART, Way.ROWS_VECTOR)
     for a, b, dtype, ways in (
         (f16, bf16, f32, vector),
         (f32, i64, f32, single),

@@ -228,12 +228,8 @@ def _check_vectors(problem: ContractProblem, rows: Array, columns: Array) -> Non
 
 
 def _check_reads(way: str, pitch: int, source: Array, place: Array, depths: Array) -> None:
-    """Four rows or k from a multiple of four on are an aligned vector, where one is read."""
-    if way == "DEPTH_VECTOR":
-        quads = depths.reshape(-1, 4)
-        assert (np.diff(quads, axis=1) == 1).all() and (quads[:, 0] % 4 == 0).all()
-        assert (source % 4 == 0).all()
-    elif way in ("ROWS_VECTOR", "ROWS_APART"):
+    """Four rows from a multiple of four on are an aligned vector, where one is read."""
+    if way in ("ROWS_VECTOR", "ROWS_APART"):
         rows, places = source.reshape(-1, 4), place.reshape(-1, 4)
         assert (np.diff(rows, axis=1) == 1).all() and (rows[:, 0] % 4 == 0).all()
         assert (np.diff(places, axis=1) == (pitch if way == "ROWS_APART" else 1)).all()

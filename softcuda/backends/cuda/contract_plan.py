@@ -88,13 +88,7 @@ class ContractProblem:
 
     @property
     def ways(self) -> tuple[Way, Way]:
-        """How a and b are read at best: single k, whose copies wait for nothing, not vectors."""
-        a, b = (way.single if way.is_along_depth else way for way in self.vector_ways)
-        return a, b
-
-    @property
-    def vector_ways(self) -> tuple[Way, Way]:
-        """How a and b are read in vectors, where they can be."""
+        """How a and b are read: single k, whose copies wait for nothing, or rows, in vectors."""
         return (
             self._way(self.a.dtype, self.rows, self.batches.source, self.depth.a),
             self._way(self.b.dtype, self.columns, self.batches_b, self.depth.b),
@@ -107,20 +101,11 @@ class ContractProblem:
         return _has_vectors(self.rows.dims, self.rows.result, rest, self.width)
 
     def _way(self, stored: DType, side: SideAxes, batches: Dims, depth: Dims) -> Way:
-        fits = stored.itemsize * self.width <= VECTOR_BYTES
         if is_along_depth(side, depth):
-            rest = (*side.source, *batches)
-            has_vectors = fits and self._has_depth_vectors(depth, rest)
-            return Way.DEPTH_VECTOR if has_vectors else Way.DEPTH_SINGLE
+            return Way.DEPTH_SINGLE
+        fits = stored.itemsize * self.width <= VECTOR_BYTES
         has_vectors = fits and _has_vectors(side.dims, side.source, (*batches, *depth), self.width)
         return Way.ROWS_VECTOR if has_vectors else Way.ROWS_SINGLE
-
-    def _has_depth_vectors(self, depth: Dims, rest: Sequence[int]) -> bool:
-        """Return whether the k of a step are aligned vectors: the innermost digit leads."""
-        steps = [(digit.extent, digit.step * depth[digit.axis]) for digit in self.depth.digits]
-        strides = (*(stride for _, stride in steps[1:]), *rest)
-        is_whole = all(stride % self.width == 0 for stride in strides)
-        return is_whole and bool(steps) and steps[0][1] == 1 and steps[0][0] % self.width == 0
 
 
 def is_along_depth(side: SideAxes, depth: Dims) -> bool:

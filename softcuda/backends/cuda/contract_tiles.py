@@ -16,7 +16,7 @@ STATIC_BYTES: Final = 48 << 10  # of shared memory a block, on every architectur
 TABLE_DEPTH: Final = 256  # k whose offsets are in shared memory at once
 GAP_ROWS: Final = 32  # of a long line in shared memory, until a vector is left free
 HELD_COLUMNS: Final = 2  # of a thread's sums, in front of a chain
-TASK_BYTES: Final = 640  # of what a block knows of its tasks
+TASK_BYTES: Final = 1920  # of what a block knows of its tasks
 
 
 @dataclass(frozen=True, slots=True)
