@@ -222,8 +222,6 @@ def test_half_precision_takes_vectors_of_its_compute_type() -> None:
     ("equation", "shapes_of", "family"),
     [
         ("ij,jk->ik", [(2048, 2048), (2048, 2048)], "gemm_tiled"),
-        ("fbea,cedf->dcba", [(72,) * 4, (72,) * 4], "gemm_tiled"),
-        ("cfae,edfb->dcba", [(72,) * 4, (72,) * 4], "contract"),  # e and f turned: one is far
         ("adb,cd->cba", [(312, 312, 312), (24, 312)], "contract"),  # a is far where it is read
         ("ijb,jkb->ikb", [(96, 128, 32), (128, 112, 32)], "contract"),  # k is far in the result
         ("cged,bafg->fedcba", [(16, 24, 16, 24), (16, 24, 16, 24)], "contract"),
@@ -234,7 +232,31 @@ def test_plain_products_go_to_tiles(
 ) -> None:
     (step,) = cuda_contract.prepare(unit_of(equation, shapes_of, f32), H200)
     assert step.kernel.startswith(f"{family}.")
-    assert step.launches[0].spec.family == family
+    assert family in [launch.spec.family for launch in step.launches]
+
+
+# Of the published set, as a sweep on an H200 found them best or within 1 % of it: 72 or 312 long
+# labels and one of 24, and those of 48 and 32 of case 07.
+@pytest.mark.parametrize(
+    ("equation", "extents", "kernels"),
+    [
+        ("adb,cd->cba", "a312 b312 c24 d312", ["256x24x8by4x12_r4_k"]),
+        ("aebd,ce->dcba", "a72 b72 c24 d72 e72", ["256x24x8_p4_k"]),
+        ("dabe,ec->dcba", "a72 b72 c24 d72 e72", ["256x24x8by4x12_k_r4"]),
+        ("afbce,df->edcba", "a48 b32 c32 d24 e48 f48", ["256x24x8_p4_k"]),
+        ("ae,dcbe->dcba", "a72 b72 c72 d72 e72", ["72x128x8_k_k"]),
+        ("ce,deba->dcba", "a72 b72 c72 d72 e72", ["256x24x8_r4_k"]),
+        ("dca,cbd->ba", "a312 b296 c296 d312", ["64x64x8_r4_k", "sum"]),
+        ("ceda,dbe->cba", "a72 b72 c72 d72 e72", ["128x72x8_r4_k", "sum"]),
+    ],
+)
+def test_choices_are_those_of_the_sweep(equation: str, extents: str, kernels: list[str]) -> None:
+    size = {part[0]: int(part[1:]) for part in extents.split()}
+    operands = equation.split("->", maxsplit=1)[0].split(",")
+    shapes_of = [tuple(size[label] for label in operand) for operand in operands]
+    (step,) = cuda_contract.prepare(unit_of(equation, shapes_of, f32), H200)
+    expected = ["contract_sum.f32" if x == "sum" else f"contract.f32_{x}" for x in kernels]
+    assert [launch.spec.id for launch in step.launches] == expected
 
 
 def test_results_of_both_sides_lie_beside_each_other() -> None:

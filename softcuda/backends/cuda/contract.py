@@ -13,9 +13,9 @@ from softcuda.backends.cuda.contract_pack import (
     pack_contraction,
     pack_extra_operands,
 )
+from softcuda.backends.cuda.contract_packed import sooner_boxes
 from softcuda.backends.cuda.contract_plan import ContractProblem, plan_contraction
 from softcuda.backends.cuda.contract_products import sooner_product
-from softcuda.backends.cuda.contract_rule import choose, contract_us
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
 from softcuda.backends.cuda.contract_ways import Way
 from softcuda.backends.cuda.gemm_tiles import MULTIPROCESSORS
@@ -23,6 +23,7 @@ from softcuda.backends.cuda.naive_contraction import PreparedPair
 from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
 from softcuda.backends.cuda.products import (
     SUM_THREADS,
+    PreparedProduct,
     packed_parameters,
     prepared_product,
     product_spec,
@@ -117,15 +118,17 @@ def planned_contraction(unit: Unit) -> tuple[PreparedPair, ContractProblem]:
     Raises:
         BackendError: ops stand in front of the contraction.
     """
-    made = prepared_product("cuda_contract", unit)
+    made = _product(unit)
     return made.pair, plan_contraction(unit, made.pair, made.product, made.epilogue)
+
+
+def _product(unit: Unit) -> PreparedProduct:
+    return prepared_product("cuda_contract", unit)
 
 
 def _planned(unit: Unit, target: Target) -> tuple[Launches, int]:
     """Return the launches of a unit and its scratch [bytes]."""
-    made, problem = planned_contraction(unit)
-    choice = choose(problem, target.multiprocessors)
-    expected_us = contract_us(problem, choice, target.multiprocessors or MULTIPROCESSORS)
+    made, problem, choice, expected_us = sooner_boxes(unit, _product(unit), target)
     product = sooner_product(unit, target, expected_us)
     if product is not None:
         return product

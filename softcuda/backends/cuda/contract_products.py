@@ -2,7 +2,8 @@
 
 gemm_tiled.cu cuts one index of rows, one of columns. Where both operands and the result are
 contiguous along the innermost label of such an index, it reads and writes whole sectors as well as
-boxes over several labels do, with less to do for each step.
+boxes over several labels do, with less to do for each step. Where the depth has several labels that
+are not contiguous, copies of the operands may be worth it (gemm_packed.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 from softcuda.backends.cuda.contract_sides import SECTOR_BYTES
 from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches, planned_product
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
+from softcuda.backends.cuda.gemm_packed import copy_us, packings
 from softcuda.backends.cuda.gemm_plan import GemmIndex, GemmPlan, Reading
 from softcuda.backends.cuda.gemm_tiles import (
     GEMM_TILES,
@@ -30,7 +32,10 @@ __all__ = ["product_us", "sooner_product"]
 
 CLOCK: Final = 1980.0  # cycles a microsecond, as gemm_tiled's rule counts them
 ANY: Final = 100.0  # see product_us
-TAKEN: Final = 0.95  # of what that rule expects, beside what contract.cu's rule expects of itself
+TAKEN: Final = 0.9  # of what that rule expects, beside what contract.cu's rule expects of itself
+COPIES: Final = 0.2  # of a product: what copies in front of it may take
+LONG_US: Final = 100.0  # a product that copies may be in front of
+WORTH: Final = 0.95  # of the time without copies, which take scratch: what they must come below
 
 
 def sooner_product(unit: Unit, target: Target, limit_us: float) -> Planned | None:
@@ -42,14 +47,29 @@ def sooner_product(unit: Unit, target: Target, limit_us: float) -> Planned | Non
         limit_us: what contract.cu is expected to take.
     """
     made, plan = planned_product(unit)
-    if not _is_near(plan):
-        return None
-    plan, variant = _chosen(plan, target)
-    if product_us(plan, variant, target.multiprocessors) >= limit_us:
-        return None
-    nbytes = part_bytes(plan.size, variant, compute_dtype(plan.dtype).itemsize)
-    launches = gemm_launches(plan, variant, plan.readings, made.scratch_bytes)
-    return (*made.launches, *launches), made.scratch_bytes + nbytes
+    found: Planned | None = None
+    best_us = limit_us
+    if _is_near(plan):
+        turned, variant = _chosen(plan, target)
+        us = product_us(turned, variant, target.multiprocessors)
+        if us < best_us:
+            nbytes = part_bytes(turned.size, variant, compute_dtype(turned.dtype).itemsize)
+            launches = gemm_launches(turned, variant, turned.readings, made.scratch_bytes)
+            found = (*made.launches, *launches), made.scratch_bytes + nbytes
+            best_us = us
+    is_long = best_us > LONG_US and _copies_us(plan) < COPIES * best_us
+    if is_long and Reading.ANY in plan.readings:
+        behind = min(packings(unit, target), key=lambda one: one.expected_us, default=None)
+        if behind is not None and behind.expected_us < WORTH * best_us:
+            found = behind.planned()
+    return found
+
+
+def _copies_us(plan: GemmPlan) -> float:
+    """Return the microseconds that a copy of the smaller operand takes."""
+    size = plan.size
+    rows = min(size.m * plan.a.dtype.itemsize, size.n * plan.b.dtype.itemsize)
+    return copy_us(size.batches * size.k * rows)
 
 
 def product_us(plan: GemmPlan, variant: Variant, multiprocessors: int) -> float:

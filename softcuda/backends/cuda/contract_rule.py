@@ -4,7 +4,7 @@
          + (splits > 1) * (SECOND + 2 * parts / L2)
     times = cycles / CLOCK, traffic / DRAM, moved / L2
     cycles = max(rounds / full, lone_rounds / alone) * (BLOCK_M * BLOCK_N * k + LOAD * reads) / rate
-             + rounds * stored / STORE + lone_rounds * (EDGE + FLAT * flat sides)
+             + rounds * stored / STORE + lone_rounds * (EDGE + FLAT * flat sides of many boxes)
 
 with rounds = tasks / multiprocessors and lone_rounds = tasks / (multiprocessors * resident), both
 rounded up; `reads` counts accesses: vectors once and HELD of one for each element that comes
@@ -45,13 +45,13 @@ SECOND: Final = 1.1  # microseconds of the launch that adds parts
 CLOCK: Final = 1755.0  # cycles a microsecond
 DRAM: Final = 3.9e6  # bytes a microsecond
 L2: Final = 3.9e6  # bytes a microsecond, of 132 multiprocessors
-LOAD: Final = 12.0  # products that a thread could make in the time of a read
-HELD: Final = 0.6  # of a read: what an element costs that comes through registers
+LOAD: Final = 10.0  # products that a thread could make in the time of a read
+HELD: Final = 0.4  # of a read: what an element costs that comes through registers
 HELD_SUMS: Final = 64  # of a thread that such elements pass: with fewer all waits for them
-STORE: Final = 31.0  # bytes a cycle of a multiprocessor, in vectors
+STORE: Final = 26.0  # bytes a cycle of a multiprocessor, in vectors
 SINGLE: Final = 2.3
-EDGE: Final = 2240.0  # cycles of a block between two tasks
-FLAT: Final = 50.0  # cycles of making a table anew, as flat sides do for each task
+EDGE: Final = 300.0  # cycles of a block between two tasks
+FLAT: Final = 100.0  # cycles of making a table anew, as flat sides do for each task
 READ_LINE: Final = 64  # bytes that memory gives at once
 WRITTEN_LINE: Final = 128  # bytes that the L2 cache gives to memory at best
 READ_EXTRA: Final = 0.3  # of the rest of a line that costs as if it was asked for
@@ -59,8 +59,8 @@ WRITTEN_EXTRA: Final = 0.05
 SINGLE_EXTRA: Final = 0.08  # the same where results are stored element by element
 REST: Final = 0.01  # of what runs beside the longest of the three, and delays it
 CACHED: Final = 1 << 23  # bytes of an operand whose lines the L2 cache keeps
-MANY_ROUNDS: Final = 6.0  # tasks of a block from which on blocks start apart
-MUCH_STORED: Final = 0.3  # share of the time that memory takes for the results, likewise
+MANY_ROUNDS: Final = 3.0  # tasks of a block from which on blocks start apart
+MUCH_STORED: Final = 0.12  # share of the time that memory takes for the results, likewise
 APART: Final = 0.5  # of the time of a task, between the first block and the last one
 MIN_STEPS: Final = 4  # steps of a part
 KEPT: Final = 3  # cuts of a side that are tried with every cut of the other
@@ -96,7 +96,7 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
     ]
     stored = tile.m * tile.n * problem.dtype.itemsize * wasted[2] * lines[2]
     stored *= 1.0 if choice.has_vectors else SINGLE
-    edge = EDGE + FLAT * (rows.is_flat + columns.is_flat)
+    edge = EDGE + FLAT * sum(side.is_flat and side.boxes > 1 for side in (rows, columns))
 
     def cycles(tasks: int, k: int) -> float:
         reads = k * sum(
@@ -174,7 +174,6 @@ def shapes(
     problem: ContractProblem,
     tile: ContractTile,
     multiprocessors: int,
-    ways: tuple[Way, Way] | None = None,
 ) -> list[BoxChoice]:
     """Return the choices of boxes of a tile without cuts along the depth, the best first.
 
@@ -182,9 +181,8 @@ def shapes(
         problem: what is computed.
         tile: the box.
         multiprocessors: of the device.
-        ways: how the operands are read; at best where None.
     """
-    way_a, way_b = ways or problem.ways
+    way_a, way_b = problem.ways
     width = problem.width
     found: list[BoxChoice] = []
     itemsize = compute_dtype(problem.dtype).itemsize
@@ -257,18 +255,20 @@ def choose(problem: ContractProblem, multiprocessors: int) -> BoxChoice:
         BackendError: the chain reads so many operands that their offsets leave a box no room.
     """
     units = multiprocessors or MULTIPROCESSORS
-    best = [
-        found[0]
-        for tile in CONTRACT_TILES[problem.dtype]
-        if (found := shapes(problem, tile, units))
+    every = [
+        found for tile in CONTRACT_TILES[problem.dtype] if (found := shapes(problem, tile, units))
     ]
+    best = [found[0] for found in every]
+    # Boxes that are cut are many tasks: the fewest boxes waste least.
+    fewest = [min(found, key=lambda one: one.whole) for found in every]
     if not best:
         raise BackendError(
             f"a chain behind a contraction reads {len(problem.epilogue.operands)} operands, whose "
             f"offsets leave no box room in {STATIC_BYTES} bytes of shared memory; evaluate a part "
             "of the chain before"
         )
-    tried = [*best, *(cut for one in best for cut in cuts(problem, one, units))]
+    cut = dict.fromkeys((*best, *fewest))
+    tried = [*best, *(made for one in cut for made in cuts(problem, one, units))]
     return spread(problem, min(tried, key=lambda one: contract_us(problem, one, units)), units)
 
 

@@ -75,20 +75,20 @@ class ContractTile(ProductTile):
         return ring + tables + held + 8 * max(extras, 1) * lines
 
 
-_SQUARE: Final = ContractTile(128, 64, 8, 8, 8, 4, 8, 3, 0.755, 0.29, False)
+_SQUARE: Final = ContractTile(128, 64, 8, 8, 8, 4, 8, 3, 0.77, 0.29, False)
 _SMALL: Final = ContractTile(64, 64, 8, 8, 8, 4, 8, 6, 0.77, 0.15, False)
 
 # Boxes of a dtype of the product, the largest first.
 CONTRACT_TILES: Final[Mapping[DType, tuple[ContractTile, ...]]] = MappingProxyType(
     {
         f32: (
-            ContractTile(128, 128, 8, 8, 16, 3, 8, 2, 0.77, 0.47),
+            ContractTile(128, 128, 8, 8, 16, 3, 8, 2, 0.73, 0.47),
             _SQUARE,
-            ContractTile(128, 72, 8, 4, 12, 4, 16, 2, 0.64, 0.45, False),
+            ContractTile(128, 72, 8, 4, 12, 4, 16, 2, 0.63, 0.45, False),
             ContractTile(72, 128, 8, 12, 4, 4, 2, 2, 0.61, 0.41, False),
             ContractTile(256, 24, 8, 8, 12, 3, 16, 4, 0.64, 0.17),
-            ContractTile(256, 24, 8, 4, 12, 3, 16, 3, 0.66, 0.22, False, names_part=True),
-            ContractTile(24, 256, 8, 12, 8, 3, 2, 4, 0.67, 0.26, False),
+            ContractTile(256, 24, 8, 4, 12, 3, 16, 3, 0.65, 0.22, False, names_part=True),
+            ContractTile(24, 256, 8, 12, 8, 3, 2, 4, 0.66, 0.26, False),
             _SMALL,
             ContractTile(32, 32, 16, 4, 4, 4, 8, 8, 0.63, 0.08, False),
         ),

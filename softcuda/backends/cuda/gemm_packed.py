@@ -1,0 +1,145 @@
+"""Products whose operands are copied first: into rows of neighbours, by depth.
+
+gemm_tiled.cu reads an operand fastest where its depth is one axis and neighbouring rows are
+neighbours in memory. Where the depth has several labels that are not contiguous, each step looks
+its elements up. With much to multiply a copy of the operand costs less than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches
+from softcuda.backends.cuda.gemm_narrow import NarrowTile
+from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading, plan_gemm
+from softcuda.backends.cuda.gemm_tiles import GemmVariant, gemm_cycles, part_bytes
+from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair
+from softcuda.backends.cuda.permute import Side, copy_launch
+from softcuda.backends.cuda.planned import Planned, aligned
+from softcuda.backends.cuda.products import prepared_product
+from softcuda.backends.launches import KernelLaunch, scratch
+from softcuda.backends.steps import Unit
+from softcuda.contraction.axes import Axes
+from softcuda.dtype import compute_dtype
+from softcuda.target import Target
+
+__all__ = ["Packing", "copy_us", "packed_pair", "packings"]
+
+CLOCK: Final = 1980.0  # cycles a microsecond, as gemm_tiled's rule counts them
+TAKEN: Final = 0.97  # of what that rule expects
+COPY_US: Final = 2.0  # of a launch
+COPIED: Final = 3.6e6  # bytes a microsecond, read and written
+MAX_COPIED_BYTES: Final = 1 << 30  # of scratch
+MIN_AREA: Final = 64 * 64  # of a tile: the rule of smaller ones expects too little
+
+
+class Packing(NamedTuple):
+    """A product behind copies of some of its operands.
+
+    Attributes:
+        plan: the product of what is copied.
+        variant: how it is computed.
+        copies: the launches in front of it.
+        scratch_bytes: what the copies take of the step's scratch.
+        expected_us: microseconds that all launches are expected to take.
+    """
+
+    plan: GemmPlan
+    variant: Variant
+    copies: tuple[KernelLaunch, ...]
+    scratch_bytes: int
+    expected_us: float
+
+    def planned(self) -> Planned:
+        """Return the launches and their scratch [bytes]."""
+        plan, variant = self.plan, self.variant
+        launches = gemm_launches(plan, variant, plan.readings, self.scratch_bytes)
+        nbytes = part_bytes(plan.size, variant, compute_dtype(plan.dtype).itemsize)
+        return (*self.copies, *launches), self.scratch_bytes + nbytes
+
+
+def copy_us(nbytes: int) -> float:
+    """Return the microseconds that a copy of so many bytes is expected to take."""
+    return COPY_US + 2 * nbytes / COPIED
+
+
+def packings(unit: Unit, target: Target) -> Iterator[Packing]:
+    """Yield the products behind copies of one operand, or of both, that need no look-up.
+
+    Args:
+        unit: a contraction and the chain behind it.
+        target: the device.
+    """
+    made = prepared_product("cuda_tiled", unit)
+    for copied in ((0,), (1,), (0, 1)):
+        packed, nbytes = packed_pair(unit, made.pair, copied, target)
+        plan = plan_gemm(unit, packed, made.product, made.epilogue)
+        plan, variant = chosen(plan, target)
+        if nbytes > MAX_COPIED_BYTES or isinstance(variant.tile, NarrowTile):
+            continue
+        if variant.tile.m * variant.tile.n < MIN_AREA or Reading.ANY in plan.readings:
+            continue
+        sized = GemmVariant(variant.tile, variant.whole, variant.splits, variant.k_chunk)
+        itemsize = compute_dtype(plan.dtype).itemsize
+        cycles = gemm_cycles(plan.size, sized, target.multiprocessors, itemsize)
+        us = TAKEN * cycles / CLOCK + copy_us(nbytes) + (len(copied) - 1) * COPY_US
+        yield Packing(plan, variant, packed.launches, packed.scratch_bytes, us)
+
+
+def packed_pair(
+    unit: Unit, made: PreparedPair, copied: Sequence[int], target: Target
+) -> tuple[PreparedPair, int]:
+    """Return a pair some of whose operands are copies, and the bytes of these.
+
+    Args:
+        unit: whose operands are read.
+        made: the pair, without private labels.
+        copied: numbers of the operands that are copied: rows beside each other, by depth.
+        target: the device.
+    """
+    pair = made.pair
+    axes, factors = [pair.a, pair.b], [made.a, made.b]
+    launches, used, total = list(made.launches), made.scratch_bytes, 0
+    leader = axes[0] if len(copied) == 2 else axes[1 - copied[0]]
+    depth = _far_first(leader, pair.classes.k)
+    for operand in copied:
+        own = axes[operand]
+        rows = (pair.classes.m, pair.classes.n)[operand]
+        order = (
+            *_far_first(pair.out, pair.classes.batch),
+            *depth,
+            *_far_first(pair.out, rows),
+        )
+        source = own.over(order)
+        dense = Axes.dense(source.labels, source.dims)
+        dtype = factors[operand].dtype
+        start = _start(unit, factors[operand])
+        launch = copy_launch(
+            source.dims,
+            factors[operand].argument,
+            Side(start, source.strides),
+            Side(0, dense.strides),
+            dtype.itemsize,
+            target,
+        )
+        place = scratch(used)
+        arguments = tuple(place if each.kind == "write" else each for each in launch.arguments)
+        launches.append(replace(launch, arguments=arguments))
+        axes[operand], factors[operand] = dense, Factor(place, dtype)
+        nbytes = dense.numel * dtype.itemsize
+        used += aligned(nbytes)
+        total += nbytes
+    packed = replace(pair, a=axes[0], b=axes[1])
+    return PreparedPair(packed, factors[0], factors[1], tuple(launches), used), total
+
+
+def _far_first(axes: Axes, labels: Sequence[int]) -> list[int]:
+    strides = dict(zip(axes.labels, axes.strides, strict=True))
+    return sorted(labels, key=lambda label: -abs(strides[label]))
+
+
+def _start(unit: Unit, factor: Factor) -> int:
+    kind, value = factor.argument
+    return unit.operands[value].offset if kind == "read" and isinstance(value, int) else 0
