@@ -13,8 +13,8 @@ contract_rule.py expected of them, which calibrates it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,13 +33,16 @@ from benchmarks.sweeps.contract_cases import (
     unit_of,
 )
 from benchmarks.sweeps.lab import Lab
-from softcuda.backends import cuda_tiled
+from softcuda.backends import cuda_contract, cuda_tiled
 from softcuda.backends.cuda.contract import contract_launches, planned_contraction
 from softcuda.backends.cuda.contract_choice import BoxChoice, cut_bytes
-from softcuda.backends.cuda.contract_products import sooner_product
-from softcuda.backends.cuda.contract_rule import choose, contract_us
+from softcuda.backends.cuda.contract_packed import sooner_boxes
+from softcuda.backends.cuda.contract_plan import plan_contraction
+from softcuda.backends.cuda.contract_rule import choose, contract_us, shapes
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES
-from softcuda.backends.launches import KernelLaunch, read
+from softcuda.backends.cuda.gemm_packed import packed_pair, packings
+from softcuda.backends.cuda.products import prepared_product
+from softcuda.backends.launches import KernelLaunch
 from softcuda.dtype import f32
 from softcuda.errors import SoftCudaError
 
@@ -48,7 +51,8 @@ Array = np.ndarray[Any, Any]
 BYTES: Final = 480 << 20  # of a buffer: the largest operand of the published set
 PARTS: Final = 2  # the buffer that holds the parts of cut tiles
 SAMPLES: Final = 40  # elements that are compared with the sum in f64
-SHOWN: Final = 6
+SHOWN: Final = 9
+SMALL: Final = 4 << 20  # bytes of an operand that is copied in front of boxes
 HOPELESS: Final = 1.6  # times what the rule expects of its choice: not tried
 
 
@@ -64,7 +68,7 @@ class Candidate(NamedTuple):
 class Search:
     """The candidates of one case and their times [microseconds]."""
 
-    def __init__(self, lab: Lab, case: Contracted) -> None:
+    def __init__(self, lab: Lab, case: Contracted, boxes: str) -> None:
         self.lab, self.case = lab, case
         self.units = lab.target.multiprocessors
         _, self.problem = planned_contraction(unit_of(case))
@@ -83,7 +87,9 @@ class Search:
             ][:1]
         limit_us = HOPELESS * contract_us(self.problem, rule, self.units)
         tried = filter(lambda one: one.expected_us < limit_us, map(self.candidate, made))
-        found = [*self.product(rule), *tried, self.tiled()]
+        behind = [one for one in self.behind_copies() if one.expected_us < limit_us]
+        found = [self.planned(), *tried, *behind, self.tiled()]
+        found[1:] = [one for one in found[1:] if re.search(boxes, f"{case.name} {one.name}")]
         self.candidates = list({one.name: one for one in found}.values())
         self.rule = found[0].name
 
@@ -91,34 +97,42 @@ class Search:
         """Return a choice as a candidate."""
         launches = contract_launches(self.problem, choice, self.units, 0)
         expected = contract_us(self.problem, choice, self.units)
-        return Candidate(shown(choice), self.with_parts(launches), expected, choice.splits > 1)
+        return Candidate(shown(choice), launches, expected, choice.splits > 1)
 
-    def product(self, rule: BoxChoice) -> list[Candidate]:
-        """Return the product of matrices that cuda_contract takes instead, if it does."""
-        limit_us = contract_us(self.problem, rule, self.units)
-        found = sooner_product(unit_of(self.case), self.lab.target, limit_us)
-        if found is None:
-            return []
-        launches = self.with_parts(found[0])
-        return [Candidate(f"cuda_tiled {launches[0].spec.id}", launches, math.nan, True)]
+    def behind_copies(self) -> Iterator[Candidate]:
+        """Yield boxes of copied operands, and products of matrices behind copies."""
+        unit, target = unit_of(self.case), self.lab.target
+        nbytes = [4 * math.prod(self.case.dims(operand)) for operand in (0, 1)]
+        for one in packings(unit, target):
+            launches, used = one.planned()
+            if used <= BYTES:
+                name = "+".join(launch.spec.id for launch in launches)
+                yield Candidate(f"packed {name}", launches, one.expected_us, True)
+        made = prepared_product("cuda_contract", unit)
+        for copied in ((0,), (1,), (0, 1)):
+            if max(nbytes[operand] for operand in copied) > SMALL:
+                continue
+            pair, _ = packed_pair(unit, made.pair, copied, target)
+            problem = plan_contraction(unit, pair, made.product, made.epilogue)
+            for tile in CONTRACT_TILES[f32]:
+                for choice in shapes(problem, tile, self.units)[:1]:
+                    launches = contract_launches(problem, choice, self.units, 0)
+                    expected = contract_us(problem, choice, self.units) + 3 * len(copied)
+                    name = f"packed {''.join(map(str, copied))} {shown(choice)}"
+                    yield Candidate(name, (*pair.launches, *launches), expected, True)
+
+    def planned(self) -> Candidate:
+        """Return what cuda_contract makes of the case."""
+        unit, target = unit_of(self.case), self.lab.target
+        (step,) = cuda_contract.prepare(unit, target)
+        boxes = sooner_boxes(unit, prepared_product("cuda_contract", unit), target)
+        name = "+".join(launch.spec.id for launch in step.launches)
+        return Candidate(f"planned {name}", step.launches, boxes.expected_us, True)
 
     def tiled(self) -> Candidate:
         """Return what cuda_tiled makes of the case."""
         (step,) = cuda_tiled.prepare(unit_of(self.case), self.lab.target)
-        launches = self.with_parts(step.launches)
-        return Candidate(f"cuda_tiled {step.kernel}", launches, math.nan, True)
-
-    def with_parts(self, launches: Sequence[KernelLaunch]) -> tuple[KernelLaunch, ...]:
-        """Return launches that have their scratch in a buffer of its own."""
-        return tuple(
-            replace(
-                launch,
-                arguments=tuple(
-                    read(PARTS) if a.kind == "scratch" else a for a in launch.arguments
-                ),
-            )
-            for launch in launches
-        )
+        return Candidate(f"cuda_tiled {step.kernel}", step.launches, math.nan, True)
 
     def run(self, numbers: Array) -> None:
         """Time the rule's choice first, then the others."""
@@ -133,12 +147,7 @@ class Search:
 
     def time(self, candidate: Candidate, expected: tuple[Array, Array]) -> None:
         """Compare what a candidate writes, then time it."""
-        submits = [self.lab.bound(launch) for launch in candidate.launches]
-
-        def submit() -> None:
-            for one in submits:
-                one()
-
+        submit = self.lab.in_row(candidate.launches, self.lab.inputs[PARTS])
         is_same = self.lab.is_right(submit, self.nbytes)
         if candidate.is_cut or not self.is_kept:
             is_same = self.is_near(expected)
@@ -245,13 +254,21 @@ def mean_rate(rows: Sequence[dict[str, Any]], of_rule: bool) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the sweep."""
-    options = asked(parser_of(__doc__, 80.0, "names or equations"), arguments)
+    parser = parser_of(__doc__, 80.0, "names or equations")
+    parser.add_argument("--boxes", default="", help="candidates: what CASE NAME holds")
+    parser.add_argument("--cases", default="", help="cases whose whole names are this expression")
+    options = asked(parser, arguments)
     lab = Lab(PARTS + 1, BYTES, options.seconds)
     numbers = random_array(1, BYTES // 4)
     lab.upload(numbers, lab.inputs[0])
     lab.upload(numbers[::-1], lab.inputs[1])
-    cases = [one for one in contractions() if options.only in f"{one.name} {one.equation}"]
-    searches = [Search(lab, case) for case in cases]
+    cases = [
+        one
+        for one in contractions()
+        if options.only in f"{one.name} {one.equation}"
+        and (not options.cases or re.fullmatch(options.cases, one.name))
+    ]
+    searches = [Search(lab, case, options.boxes) for case in cases]
     launches = [one for search in searches for c in search.candidates for one in c.launches]
     specs = list(dict.fromkeys(launch.spec for launch in launches))
     lab.prepare(specs)

@@ -15,6 +15,8 @@ from benchmarks.gpu_timing import Gpu
 from softcuda.backends.launches import KernelLaunch
 from softcuda.driver.arguments import ArgBuffer
 from softcuda.driver.copies import copy_on_device_async
+from softcuda.driver.graph import CudaGraph
+from softcuda.driver.graph_nodes import KernelNode
 from softcuda.driver.launch import Launch, LaunchConfig
 from softcuda.driver.memory import DeviceMemory
 from softcuda.errors import ArgumentError, SoftCudaError
@@ -89,6 +91,7 @@ class Lab:
         made = [DeviceMemory(self._on.context, nbytes) for _ in range(inputs + 2)]
         self._count = DeviceMemory(self._on.context, 8)
         self._held = made
+        self._graphs: list[tuple[CudaGraph, BoundKernel]] = []
         self.inputs = [memory.ptr for memory in made[:inputs]]
         self.out, self.right = (memory.ptr for memory in made[inputs:])
         self.nbytes = nbytes
@@ -123,7 +126,28 @@ class Lab:
         prepared = Launch(function, config, bound.args, launch.spec.id)
         return lambda: prepared.submit(stream=self._on.stream)
 
-    def is_right(self, submit: Callable[[], None], nbytes: int) -> bool:
+    def in_row(self, launches: Sequence[KernelLaunch], scratch: int) -> Callable[[], object]:
+        """Return what submits launches, one after the other, as a driver graph.
+
+        Args:
+            launches: what they read are `inputs`, what they write is `out`.
+            scratch: address of their scratch.
+        """
+        graph = CudaGraph(self._on.context, "sweep")
+        before: tuple[KernelNode, ...] = ()
+        for launch in launches:
+            bound = BoundKernel(launch, launch.spec.id, 0)
+            bound.point(self.inputs, [self.out], scratch)
+            config = LaunchConfig(launch.grid, launch.block, launch.shared_bytes)
+            function = self._on.loader.function(launch.spec)
+            node = graph.add_kernel(function, config, bound.args, after=before, label=bound.label)
+            before = (node,)
+            self._graphs.append((graph, bound))
+        graph.instantiate()
+        graph.upload(stream=self._on.stream)
+        return graph.launcher(stream=self._on.stream)
+
+    def is_right(self, submit: Callable[[], object], nbytes: int) -> bool:
         """Return whether a launch writes what is in `right`, to poisoned memory."""
         self._gpu.fill(self.out, _POISON, nbytes)
         submit()
