@@ -69,6 +69,21 @@ def test_chains_behind_a_contraction(dtype: DType, arch: str) -> None:
             compiled(launch.spec, arch)
 
 
+@pytest.mark.parametrize("arch", ENDS)
+@pytest.mark.parametrize("dtype", [f32, f16, bf16], ids=str)
+def test_eight_bytes_behind_sums_of_four(dtype: DType, arch: str) -> None:
+    """A result, and a further operand, wider than what is summed: whole and behind cut tiles."""
+    cast = [("cast", (-1,), f64)]
+    for m, k in ((512, 16), (40, 1 << 20)):
+        for chain in (cast, [*cast, ("mul", (-1, 2), f64)], [("cast", (-1,), i64)]):
+            shapes = [(m, k, 24), (k, 24), (24, 1, 1)]
+            unit = unit_of("akb,kc->cba", shapes[: 3 if len(chain) > 1 else 2], dtype, chain)
+            (step,) = cuda_contract.prepare(unit, H200)
+            assert len(step.launches) == (2 if m == 40 else 1)
+            for launch in step.launches:
+                compiled(launch.spec, arch)
+
+
 @pytest.mark.parametrize("extras", [None, 1, 3])
 def test_shared_memory_is_foreseen(extras: int | None) -> None:
     for dtype in (f32, f64):
