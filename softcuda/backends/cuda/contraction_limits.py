@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from softcuda.backends.cuda.axes import MAX_INDEX
 from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.gemm_plan import MAX_AXES
 from softcuda.backends.cuda.layouts import code_of
@@ -23,6 +24,7 @@ MAX_EXTRAS: Final = 8
 _MOST_REGISTERS: Final = 16
 _MOST_CODE: Final = 256
 
+_LEAST_SIDE: Final = 16  # of a tile that does not hold the whole side
 _MAX_EXTENT: Final = 2**31 - 2**14  # a tile or split beyond still fits 32 bits
 
 
@@ -38,7 +40,8 @@ def contraction_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -
         return Verdict(False, f"{backend_id} computes matmul, not {line.op.name}")
     if not line.dtype.is_float:
         return Verdict(False, f"{backend_id} computes f16, bf16, f32 and f64, not {line.dtype}")
-    for name, extents in _extents(line, operands).items():
+    found = _extents(line, operands)
+    for name, extents in found.items():
         if math.prod(extents) > _MAX_EXTENT:
             return Verdict(
                 False, f"{name} of {math.prod(extents)}; {backend_id} takes up to {_MAX_EXTENT}"
@@ -47,6 +50,10 @@ def contraction_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -
             return Verdict(
                 False, f"{len(extents)} labels of {name}; {backend_id} takes up to {MAX_AXES}"
             )
+    batches, *sides = (math.prod(found[name]) for name in ("batch", "m", "n"))
+    tiles = batches * math.prod(-(-side // _LEAST_SIDE) for side in sides)
+    if tiles > MAX_INDEX:
+        return Verdict(False, f"results in {tiles} tiles; {backend_id} counts up to {MAX_INDEX}")
     return Verdict(True)
 
 
