@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from gemm_units import unit_of
 from test_compile_gemm import compiled
 
-from softcuda.backends import cuda_contract
+from softcuda.backends import cuda_contract, cuda_tiled
 from softcuda.backends.cuda.contract import contract_spec
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES
 from softcuda.backends.cuda.contract_ways import Way
@@ -82,6 +83,28 @@ def test_eight_bytes_behind_sums_of_four(dtype: DType, arch: str) -> None:
             assert len(step.launches) == (2 if m == 40 else 1)
             for launch in step.launches:
                 compiled(launch.spec, arch)
+
+
+@pytest.mark.parametrize("arch", ENDS)
+@pytest.mark.parametrize(
+    ("dtype", "other", "count"),
+    [(f32, f64, 7), (f64, f64, 6), (bf16, bf16, 8)],
+    ids=str,
+)
+@pytest.mark.parametrize("backend", [cuda_contract, cuda_tiled])
+def test_chains_of_the_most_that_kernels_carry(
+    backend: Any, dtype: DType, other: DType, count: int, arch: str
+) -> None:
+    """As many operands, and as much code, as a chain behind a product may have."""
+    chain: list[Any] = []
+    for number in range(count):
+        chain += [("add", (-1, 2 + number), other)] + [("tanh", (-1,), None)] * (number < 4)
+    shapes = [(512, 24, 40), (24, 24), *[(24, 40, 512)] * count]
+    unit = unit_of("akb,kc->cba", shapes, dtype, chain)
+    assert backend.carries(unit.chain[1:], [unit.result] * count, 16)
+    (step,) = backend.prepare(unit, H200)
+    for launch in step.launches:
+        compiled(launch.spec, arch)
 
 
 @pytest.mark.parametrize("extras", [None, 1, 3])
