@@ -134,6 +134,41 @@ __device__ __forceinline__ T lanes_total(T value, i32 team, JOIN join) {
     return value;
 }
 
+// A team whose size is known at compile time, for numbers that are joined commutatively: `lanes`
+// joins those of the lanes of a warp, `warps` what every warp found. SLOTS as of warps_value.
+template <i32 TEAM>
+struct FixedTeam {
+    static constexpr i32 LANES = TEAM < WARP ? TEAM : WARP;
+    static constexpr i32 WARPS = TEAM / LANES;
+
+    template <typename T, typename JOIN>
+    static __device__ __forceinline__ T lanes(T value, JOIN join) {
+#pragma unroll
+        for (i32 step = 1; step < LANES; step *= 2) value = join(value, shuffle_xor(value, step));
+        return value;
+    }
+    template <typename T, typename JOIN>
+    static __device__ __forceinline__ T warps(T value, JOIN join) {
+#pragma unroll
+        for (i32 step = 1; step < WARPS; step *= 2) value = join(value, shuffle_xor(value, step));
+        return value;
+    }
+};
+
+// The same of a team whose size is known at launch.
+struct AnyTeam {
+    i32 team;
+
+    template <typename T, typename JOIN>
+    __device__ __forceinline__ T lanes(T value, JOIN join) const {
+        return lanes_total(value, team < WARP ? team : WARP, join);
+    }
+    template <typename T, typename JOIN>
+    __device__ __forceinline__ T warps(T value, JOIN join) const {
+        return lanes_total(value, team / WARP, join);
+    }
+};
+
 // Numbers of the warps of a team: what each of them found, for all threads of the team. `slots` has
 // one a warp; two calls in a row have slots of their own.
 template <typename T>

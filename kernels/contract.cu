@@ -162,12 +162,16 @@ __global__ void __launch_bounds__(256, 1)
     const void* const pointers[] = {extra..., nullptr};
     Result* const first = out + problem.batch_axes.offset(problem.out_batches, task.batch) +
                           row.to + column.to + column_offset;
-    Vector<Result, WIDTH> made;
-    i64 rows[WIDTH];
+    const bool is_vector = problem.has_vectors != 0 &&
+                           reinterpret_cast<u64>(first) % (sizeof(Result) * WIDTH) == 0;
+    constexpr i32 RUN = STORED<Result, WIDTH>;
+    Vector<Result, RUN> made;
+    i64 rows[RUN];
 #pragma unroll
     for (i32 lane = 0; lane < WIDTH; ++lane) {
-        rows[lane] = problem.rows.offset_of(first_row + lane, row);
-        const i32 place = rows[lane] < 0 ? 0 : first_row + lane;
+        const i32 own = lane % RUN;
+        rows[own] = problem.rows.offset_of(first_row + lane, row);
+        const i32 place = rows[own] < 0 ? 0 : first_row + lane;
         Offsets<COUNT> at;
 #pragma unroll
         for (i32 e = 0; e < COUNT; ++e) {
@@ -177,9 +181,7 @@ __global__ void __launch_bounds__(256, 1)
                        extra_offset(problem.columns, strides.columns, task.tile_n, column,
                                     own_column);
         }
-        made.lanes[lane] = Finisher<T, EPILOGUE, COUNT>::of(sums.lanes[lane], pointers, at);
+        made.lanes[own] = Finisher<T, EPILOGUE, COUNT>::of(sums.lanes[lane], pointers, at);
+        if (own + 1 == RUN) put_rows(first, rows, is_vector, made);
     }
-    const bool is_vector = problem.has_vectors != 0 &&
-                           reinterpret_cast<u64>(first) % (sizeof(Result) * WIDTH) == 0;
-    put_rows(first, rows, is_vector, made);
 }

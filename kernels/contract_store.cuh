@@ -27,6 +27,11 @@ __device__ __forceinline__ Vector<C, WIDTH> swapped(const Vector<C, WIDTH>& sums
     return result;
 }
 
+// Results of so many rows are stored at once: a vector of sums, fewer where they are more than 16
+// bytes, as those of 8 bytes behind sums of 4 are.
+template <typename R, i32 WIDTH>
+constexpr i32 STORED = WIDTH * sizeof(R) > 16 ? 16 / static_cast<i32>(sizeof(R)) : WIDTH;
+
 // Results of WIDTH rows at their offsets `rows`, negative where there is no row.
 template <i32 WIDTH, typename R, typename OFFSET>
 __device__ __forceinline__ void put_rows(R* column, const OFFSET* rows, bool is_vector,
@@ -151,7 +156,7 @@ struct Writer {
     __device__ __forceinline__ void put_chain(const Task& task, const Origin& row,
                                               const Origin& column, Result* first, bool is_vector,
                                               const Sums& sums) const {
-        constexpr i32 HELD = COUNT == 0 ? 1 : COUNT;
+        constexpr i32 HELD = COUNT == 0 ? 1 : COUNT, RUN = STORED<Result, WIDTH>;
         __shared__ i64 extra_rows[HELD][BLOCK_M];
         __shared__ i64 extra_columns[HELD][BLOCK_N];
         __shared__ C held[ROWS * HELD_COLUMNS][THREADS];
@@ -178,12 +183,12 @@ struct Writer {
                 held[i][threadIdx.x] = sums[row][j + i / ROWS];
             }
 #pragma unroll 1
-            for (i32 i = 0; i < ROWS * HELD_COLUMNS; i += WIDTH) {
+            for (i32 i = 0; i < ROWS * HELD_COLUMNS; i += RUN) {
                 const i32 at_row = corner.row(i % ROWS), at_column = corner.column(j + i / ROWS);
                 if (shared.columns[at_column] < 0) continue;
-                Vector<Result, WIDTH> made;
+                Vector<Result, RUN> made;
 #pragma unroll
-                for (i32 lane = 0; lane < WIDTH; ++lane) {
+                for (i32 lane = 0; lane < RUN; ++lane) {
                     Offsets<COUNT> at;
 #pragma unroll
                     for (i32 e = 0; e < COUNT; ++e) {

@@ -15,7 +15,7 @@
 // Limits: any extents and strides; out is dense.
 // Source: Ba, Kiros and Hinton, Layer normalization (2016); Chan, Golub and LeVeque (1983).
 #include "held_row.cuh"
-#include "moments.cuh"
+#include "layer_norm_row.cuh"
 
 // A pointer to numbers of a dtype that is known at launch.
 struct Numbers {
@@ -36,23 +36,7 @@ struct Scale {
     __device__ __forceinline__ VALUE apply(VALUE x) const { return multiply(x - mean, factor); }
 };
 
-template <typename VALUE>
-__device__ __forceinline__ VALUE inverse_deviation(VALUE variance, f64 eps) {
-    return divide(VALUE(1), square_root(add(variance, static_cast<VALUE>(eps))));
-}
-
 // ---- rows in registers --------------------------------------------------------------------------
-
-// 16-bit lanes, to be converted where they are used: as numbers that stay they would take twice the
-// registers.
-template <typename T, i32 WIDTH>
-__device__ __forceinline__ Packed<T, WIDTH> unrelated(Packed<T, WIDTH> vector) {
-    if constexpr (is_16_bit<T>) {
-#pragma unroll
-        for (u32& word : vector.raw.words) word = ptx::unrelated(word);
-    }
-    return vector;
-}
 
 // The sum of a number of every thread of a team.
 template <typename VALUE>
@@ -106,24 +90,6 @@ __device__ __forceinline__ void standardise(ROW& row, compute_t<T> eps, compute_
 #pragma unroll
     for (i32 i = 0; i < ROW::ELEMENTS; ++i) row.x[i] *= factor;
 }
-
-// x * weight + bias; what is rounded to 16 bits is not rounded before.
-template <typename T>
-__device__ __forceinline__ compute_t<T> scaled(compute_t<T> x, compute_t<T> weight,
-                                               compute_t<T> bias) {
-    if constexpr (is_16_bit<T>) {
-        return __fmaf_rn(x, weight, bias);
-    } else {
-        return x * weight + bias;
-    }
-}
-
-// Compilers for architectures below sm_90 take more registers for 16-bit rows than four blocks
-// have.
-template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS>
-constexpr i32 norm_blocks = __CUDA_ARCH__ < 900 && is_16_bit<T> && VECTORS > 2 && BLOCKS > 3
-                                ? blocks_held<BLOCK, 3>
-                                : blocks_held<BLOCK, BLOCKS>;
 
 // x, weight and bias are of dtype T and dense along a row, which its team holds.
 template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS, bool IS_AHEAD>

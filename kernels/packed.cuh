@@ -29,6 +29,11 @@ struct Packed {
             load_streaming(from);
         }
     }
+    // The same; L2 keeps it as long as anything else.
+    __device__ __forceinline__ void load_past(const T* from) {
+        static_assert(sizeof(Raw) == 16, "a vector");
+        raw = bit_cast<Raw>(ptx::load_past(from));
+    }
     __device__ __forceinline__ void store_streaming(T* to) const {
         using Moved = raw_t<sizeof(T) * WIDTH>;
         __stcs(reinterpret_cast<Moved*>(to), bit_cast<Moved>(raw));

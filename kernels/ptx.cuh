@@ -16,6 +16,8 @@
 //   wait_async        until at most so many groups run        cp.async.wait_group (sm_80)
 //   load_line         16 bytes, not moved; L2 takes 128       ld.relaxed.cta.global.L2::128B
 //   load_once         16 bytes, first to leave L2, past L1    ld.global.nc.L1::no_allocate (sm_80)
+//   load_past         16 bytes, past L1                       ld.global.nc.L1::no_allocate
+//   copy_once         as load_once, to shared memory          cp.async.cg (sm_80)
 //   store_where       2 to 16 bytes behind a predicate        @p st.global
 //
 // Limits: functions marked sm_80 are called behind `if constexpr (__CUDA_ARCH__ >= 800)`.
@@ -158,6 +160,21 @@ __device__ __forceinline__ uint4 load_once(const void* global) {
         : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
         : "l"(global), "l"(leaves_first()));
     return bits;
+}
+
+__device__ __forceinline__ uint4 load_past(const void* global) {
+    uint4 bits;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+        : "l"(global));
+    return bits;
+}
+
+__device__ __forceinline__ void copy_once(void* shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+                 :
+                 : "r"(shared_address(shared)), "l"(global), "l"(leaves_first())
+                 : "memory");
 }
 
 __device__ __forceinline__ void store_where(bool is_there, void* global, unsigned short bits) {

@@ -49,6 +49,9 @@ struct Every {
     __device__ __forceinline__ constexpr bool operator()(i32) const { return true; }
 };
 
+// Where some are not.
+struct Cut {};
+
 // Pairs, then pairs of pairs: N - 1 calls, log2(N) deep. N is a power of two.
 template <i32 N, typename T, typename F>
 __device__ __forceinline__ T tree(const T (&x)[N], F f) {

@@ -90,6 +90,7 @@ _REDUCED = (
     ((9, 16_384), 1),
     ((9, 32_768), 1),
 )
+_FULL_ROWS = ((33, 64), (33, 128))  # rows that fill a team of 8 threads of the device
 # Batches, sides and depths of products: for every tile, whole and split.
 _PRODUCTS = (
     *((1, side, side) for side in (1, 31, 64, 129, 257, 513)),
@@ -227,6 +228,10 @@ def _larger(dtype: DType, source: Source) -> Iterator[tuple[str, Workload]]:
         if dtype.is_float:
             yield f"softmax {dims}", work("softmax", Softmax(axis), x)
             yield f"layer_norm {dims}", work("layer_norm", LayerNorm(1, "1e-05", False, False), x)
+    for dims in _FULL_ROWS if dtype.is_float else ():
+        x = source.array("near_one", dims, dtype)
+        yield f"softmax {dims}", work("softmax", Softmax(1), x)
+        yield f"layer_norm {dims}", work("layer_norm", LayerNorm(1, "1e-05", False, False), x)
     if not dtype.is_bool:
         for name, equation, shapes in _products():
             a, b = (source.array("small", dims, dtype) for dims in shapes)

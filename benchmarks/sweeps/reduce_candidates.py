@@ -13,7 +13,16 @@ from softcuda.backends.cuda.reduce import Reduction, reduction_launches, reducti
 from softcuda.backends.cuda.reduce_plans import Plan, dealt
 from softcuda.backends.cuda.reduce_problem import problem_of
 from softcuda.backends.cuda.reduce_shapes import REDUCE_THREADS, is_light, power_above
-from softcuda.backends.cuda.rows import HeldTile, RowPlan, Rows, plan_row, row_launch, rows_of
+from softcuda.backends.cuda.rows import (
+    FullTile,
+    HeldTile,
+    RowPlan,
+    Rows,
+    fills,
+    plan_row,
+    row_launch,
+    rows_of,
+)
 from softcuda.backends.cuda.scan import scan_steps
 from softcuda.backends.cuda.spaces import Loops
 from softcuda.nvrtc.unit import Header
@@ -34,6 +43,14 @@ _LOADS: Final = {
     "kept in L2": ("ptx.cuh", "L2::evict_first.b64", "L2::evict_normal.b64"),
     "streaming": ("packed.cuh", "sizeof(Raw) == 16 &&", "false &&"),
 }
+# Vectors of a thread, threads of a multiprocessor, rows of a team on their way.
+_FULL: Final = (
+    *((1, threads, ahead) for threads in (1536, 2048) for ahead in (0, 4)),
+    *((2, threads, ahead) for threads in (1024, 1536) for ahead in (0, 2, 4)),
+    *((4, threads, ahead) for threads in (512, 768, 1024) for ahead in (0, 2, 3)),
+    *((8, threads, ahead) for threads in (512, 768) for ahead in (0, 1)),
+)
+_RING_BYTES: Final = 216 << 10  # of a multiprocessor
 SCRATCH_BYTES: Final = 1 << 23  # more is not tried: reading parts would take too long
 _HELD: Final = tuple(
     HeldTile(vectors, threads, resident // threads, is_ahead, threads)
@@ -80,6 +97,20 @@ def _rows(rows: Rows, target: Target) -> Iterator[Made]:
         fits = elements <= 32 and words <= registers
         if fits and team <= tile.threads and (team > 32 or tile.threads == 256):
             yield made(RowPlan(tile, team))
+    yield from (made(RowPlan(tile, tile.team)) for tile in _full_tiles(rows, width))
+
+
+def _full_tiles(rows: Rows, width: int) -> Iterator[FullTile]:
+    """Yield tiles that a row fills: `width` elements are a vector."""
+    for vectors, resident, ahead in _FULL:
+        team = rows.inner.numel // (vectors * width)
+        threads = max(team, 256)
+        if not 4 <= team <= 512 or vectors * width > 32 or team & (team - 1):
+            continue
+        for is_first in (True, False)[: 1 if ahead else 2]:
+            tile = FullTile(vectors, team, threads, resident // threads, ahead, is_first)
+            if fills(rows, tile) and tile.blocks * tile.ring_bytes <= _RING_BYTES:
+                yield tile
 
 
 def _reductions(found: Reduction, target: Target) -> Iterator[Made]:

@@ -7,7 +7,8 @@ A backend is a module (or any object) with
 - `FUSES`: the kinds of op (softcuda.graph.op.Kind) that it fuses with its neighbours: elementwise
   lines join a chain, and the lines before a reduction join the reduction;
 - optionally `EPILOGUES`: the kinds of op behind which it takes elementwise lines into the same
-  unit, and `absorbs(line, operands, target)`: which lines those may be (default: `supports`);
+  unit, `absorbs(line, operands, target)`: which lines those may be (default: `supports`), and
+  `carries(chain, reads, registers)`: whether that is a chain for its kernels (default: any);
 - optionally `KEEPS`: True where its chains also write values inside them (`Unit.kept`);
 - optionally, on CUDA, `KERNELS`: the softcuda.kernelspec.KernelSpec that inspect_kernels lists, and
   `further_kernels()`: an iterator of those that are compiled only when a graph meets them;

@@ -65,7 +65,15 @@ def _check_callables(backend: Any, name: str) -> None:
             f"register: {name} has FUNCTIONS {functions!r}; allowed is a mapping of the names of "
             "kernels to functions"
         )
-    for part in ("supports", "prepare", "bind", "absorbs", "in_place", "further_kernels"):
+    for part in (
+        "supports",
+        "prepare",
+        "bind",
+        "absorbs",
+        "carries",
+        "in_place",
+        "further_kernels",
+    ):
         found = getattr(backend, part, callable)
         if not callable(found):
             raise BackendError(f"register: {name} has {part} {found!r}; allowed is a function")

@@ -15,7 +15,11 @@ from softcuda.backends.cuda.contract import (
     further_contractions,
     prepare_contract,
 )
-from softcuda.backends.cuda.contraction_limits import chain_verdict, contraction_verdict
+from softcuda.backends.cuda.contraction_limits import (
+    carried_verdict,
+    chain_verdict,
+    contraction_verdict,
+)
 from softcuda.backends.cuda.dots import dot_steps
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
@@ -30,6 +34,7 @@ __all__ = [
     "FUSES",
     "KERNELS",
     "absorbs",
+    "carries",
     "further_kernels",
     "in_place",
     "prepare",
@@ -56,6 +61,11 @@ def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
     """Return whether the line can be part of the chain behind a contraction."""
     return chain_verdict(BACKEND_ID, line, operands)
+
+
+def carries(chain: Sequence[Line], reads: Sequence[Line], registers: int) -> Verdict:
+    """Return whether a kernel holds the chain behind a contraction."""
+    return carried_verdict(BACKEND_ID, chain, reads, registers)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from softcuda.backends import backends
-from softcuda.backends.steps import Micro, Operand, Unit
-from softcuda.compiler.layout import Layout, layout_of, operand_at
+from softcuda.compiler.epilogues import MAX_PRODUCTS, held_behind
 from softcuda.compiler.program import Choice, Groups
 from softcuda.compiler.split import MAX_CHAIN, MAX_OPERANDS, cheapest_cuts
+from softcuda.compiler.units import graph_layouts, unit_of
 from softcuda.graph.lines import Graph, Line
 from softcuda.graph.op import Kind
 from softcuda.target import Target
@@ -40,8 +40,8 @@ def fuse(graph: Graph, choices: Sequence[Choice], target: Target) -> Groups:
     growing = _Growing(graph, choices, target)
     grown = [part for group in growing.grow() for part in growing.cut(group)]
     grown.sort(key=lambda group: group.last)
-    layouts = _layouts(graph)
-    units = tuple([_unit(graph, layouts, group) for group in grown])
+    layouts = graph_layouts(graph)
+    units = tuple([unit_of(graph, layouts, group.ordered(), group.kept[::-1]) for group in grown])
     return Groups(units, tuple([choices[group.runner].backend_id for group in grown]))
 
 
@@ -59,7 +59,7 @@ class _Group:
 
     `runner` is the line whose backend runs it: the anchor, else the last line. `before` and
     `after` are the elementwise lines before and behind the anchor, the latest first. `kept` are
-    those of `after` that others read too.
+    those of `after` that others read too. `products` are contractions that only the unit reads.
     """
 
     runner: int
@@ -68,6 +68,7 @@ class _Group:
     after: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     reads: int = 0
+    products: set[int] = field(default_factory=set)
 
     def ordered(self) -> list[int]:
         """Return the lines in the order in which they are computed."""
@@ -113,6 +114,7 @@ class _Growing:
                 group = _Group(number, None if is_chain else number)
                 if is_chain:
                     group.after.append(number)
+                    group.products |= self._products(number)
                 groups.append(group)
             group.reads += len(self._lines[number].inputs)
             self._group[number] = group
@@ -151,6 +153,26 @@ class _Growing:
 
     def cut(self, group: _Group) -> list[_Group]:
         """Return the parts of a group that one kernel each holds; itself where it is one."""
+        if group.anchor is not None and not group.before:
+            return self._taken_back(group)
+        return self._parts(group)
+
+    def _taken_back(self, group: _Group) -> list[_Group]:
+        """Return an anchor with what its kernel holds of the chain behind it, then the rest."""
+        anchor = group.runner
+        chain = group.after[::-1]
+        held = held_behind(self._lines, anchor, chain, self._runner(anchor))
+        if len(held) == len(chain):
+            return [group]
+        inside = set(held)
+        rest = [number for number in reversed(chain) if number not in inside]
+        parts = [_Group(anchor, anchor, [], list(held)[::-1])]
+        if all(self._absorbs(number, rest[0]) for number in rest):
+            return parts + self._parts(_Group(rest[0], None, [], rest))
+        return parts + [_Group(number, None, [], [number]) for number in rest[::-1]]
+
+    def _parts(self, group: _Group) -> list[_Group]:
+        """Return the parts of a chain that one kernel each holds."""
         if group.anchor is not None or not self._is_keeping(group):
             return [group]
         members = group.ordered()
@@ -187,6 +209,19 @@ class _Growing:
             return False
         return len(set(self._users[number])) == 1
 
+    def _products(self, number: int) -> set[int]:
+        """Return the contractions that could have a line as the chain behind them."""
+        line = self._lines[number]
+        return {
+            source
+            for source in line.inputs
+            if self._lines[source].op.kind is Kind.CONTRACTION and self._leads(source, line, False)
+        }
+
+    def _runner(self, number: int) -> Any:
+        """Return the backend of a line."""
+        return self._known[self._choices[number].backend_id]
+
     def _join(self, number: int, group: _Group) -> bool:
         """Put a line into the group of its users; False where it has no place there."""
         line = self._lines[number]
@@ -196,10 +231,14 @@ class _Growing:
                 return False
             group.anchor = group.runner = number
         else:
+            products = group.products | self._products(number)
+            if len(products) > MAX_PRODUCTS:
+                return False
             sides = {self._is_before[user] or user == group.anchor for user in users}
             if len(sides) != 1 or not self._fits(number, group, is_before := sides.pop()):
                 return False
             (group.before if is_before else group.after).append(number)
+            group.products = products
             self._is_before[number] = is_before
             if len(users) < len(self._users[number]) or number in self._roots:
                 group.kept.append(number)
@@ -244,36 +283,3 @@ class _Growing:
         operands = [self._lines[source] for source in line.inputs]
         asked = getattr(runner, "absorbs", runner.supports)
         return own.DEVICE == runner.DEVICE and bool(asked(line, operands, self._target))
-
-
-def _layouts(graph: Graph) -> list[Layout]:
-    lines = list(graph.lines)
-    layouts: list[Layout] = []
-    for number, line in enumerate(lines):
-        found = layout_of(number, line, layouts, lines)
-        if found is None:
-            raise AssertionError(f"line %{number} needs a copy; simplify places it")
-        layouts.append(found)
-    return layouts
-
-
-def _unit(graph: Graph, layouts: Sequence[Layout], group: _Group) -> Unit:
-    lines, members = graph.lines, group.ordered()
-    inside: dict[int, int] = {}
-    operands: dict[Operand, int] = {}
-    chain: list[Micro] = []
-    for position, number in enumerate(members):
-        line = lines[number]
-        sources: list[int] = []
-        for source in line.inputs:
-            if source in inside:
-                sources.append(~inside[source])
-                continue
-            operand = operand_at(lines[source], layouts[source])
-            sources.append(operands.setdefault(operand, len(operands)))
-        chain.append(Micro(line.op, tuple(sources), line.dims, line.dtype, line.params))
-        inside[number] = position
-    last = members[-1]
-    result = operand_at(lines[last], layouts[last])
-    kept = [(inside[k], operand_at(lines[k], layouts[k])) for k in reversed(group.kept)]
-    return Unit(tuple(chain), tuple(operands), result, tuple(members), tuple(kept))

@@ -13,7 +13,7 @@ from typing import Final
 
 from softcuda.graph.lines import Line
 
-__all__ = ["MAX_CHAIN", "MAX_OPERANDS", "cheapest_cuts"]
+__all__ = ["MAX_CHAIN", "MAX_OPERANDS", "cheapest_cuts", "register_count"]
 
 MAX_CHAIN = 256  # ops in one unit
 MAX_OPERANDS = 64  # reads from outside in one unit
@@ -47,6 +47,11 @@ def cheapest_cuts(lines: Sequence[Line], members: Sequence[int]) -> list[int]:
     return cuts[::-1]
 
 
+def register_count(lines: Sequence[Line], members: Sequence[int]) -> int:
+    """Return the registers of a chain's thread, for one element: see `_MOST_REGISTERS`."""
+    return _Chain(lines, members).registers()
+
+
 class _Chain:
     """A chain by positions: what it reads, when its values are last read, what a cut costs."""
 
@@ -74,6 +79,11 @@ class _Chain:
                 cut[position] += size if inside is None else 2 * size
                 alive[position] += 0 if inside is None else _registers(self._lines[value])
         return cut, alive
+
+    def registers(self) -> int:
+        """Return the registers of operands, and of values inside that are alive at once."""
+        read = [source for source in self._first if source not in self._place]
+        return sum(_registers(self._lines[source]) for source in read) + max(self._alive)
 
     def fits(self) -> bool:
         """Return whether the whole chain fits one kernel."""

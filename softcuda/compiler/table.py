@@ -15,6 +15,7 @@ __all__ = ["decision_table", "format_bytes", "largest_values", "line_report"]
 
 _HEADINGS = ("step", "op", "shapes", "dtype", "backend_id", "decided by", "kernel", "bytes", "at")
 _SHOWN_OPERANDS = 4
+_CHAINS = "elementwise"  # what the families of kernels of chains alone begin with
 
 
 def format_bytes(nbytes: int) -> str:
@@ -88,9 +89,8 @@ def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...
         cells = (str(number), "update", dims, str(step.outputs[0].dtype), step.backend_id)
         return [(*cells, "end of run: the variable takes its new value", step.kernel, size, at)]
     rows: list[tuple[str, ...]] = []
-    last = step.lines[-1]
     written = {made.value for made in step.outputs}
-    for line_number in step.lines:
+    for line_number, kernel in zip(step.lines, _kernels(program, step), strict=True):
         line = program.graph.lines[line_number]
         choice = program.choices[line_number]
         operands = _operands([_shown(program.graph.lines, source) for source in line.inputs])
@@ -105,12 +105,33 @@ def _step_rows(program: Program, number: int, step: Step) -> list[tuple[str, ...
                 line.dtype.name,
                 choice.backend_id,
                 decided,
-                step.kernel if line_number == last else "fused",
+                kernel,
                 size,
                 at,
             )
         )
     return rows
+
+
+def _kernels(program: Program, step: Step) -> list[str]:
+    """Return for each line of a step the kernel that makes its value, `fused` inside one.
+
+    Chains around an anchor are launches of their own where their strides are more than its kernel
+    takes.
+    """
+    shown = ["fused"] * (len(step.lines) - 1) + [step.kernel]
+    kinds = [program.graph.lines[number].op.kind for number in step.lines]
+    anchors = [place for place, kind in enumerate(kinds) if kind is not Kind.ELEMENTWISE]
+    ids = [launch.spec.id for launch in step.launches]
+    if len(anchors) != 1 or step.kernel not in ids:
+        return shown
+    place, main = anchors[0], ids.index(step.kernel)
+    before, after = step.launches[:main], step.launches[main + 1 :]
+    if place and before and before[-1].spec.family.startswith(_CHAINS):
+        shown[place - 1] = before[-1].spec.id
+    if place < len(shown) - 1 and after and after[-1].spec.family.startswith(_CHAINS):
+        shown[place], shown[-1] = step.kernel, after[-1].spec.id
+    return shown
 
 
 def _size_and_place(program: Program, value: int) -> tuple[str, str]:
@@ -139,8 +160,10 @@ def line_report(program: Program, number: int, about: Sequence[str]) -> str:
             beside = f", fused with {counted(fused, 'other op')}" if fused else ""
             value = number if number in program.places else step.outputs[0].value
             place = program.places[value]
+            kernels = _kernels(program, step)[step.lines.index(number) :]
+            kernel = next(each for each in kernels if each != "fused")
             rows.append(
-                f"step {position} of {len(program.steps)}: kernel {step.kernel} on "
+                f"step {position} of {len(program.steps)}: kernel {kernel} on "
                 f"{step.backend_id}{beside}, {format_bytes(place.nbytes)} in {place.space}"
             )
     return "\n".join(rows)

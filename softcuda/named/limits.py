@@ -13,7 +13,12 @@ from typing import Any, Final
 from softcuda.contraction.equation import Equation
 from softcuda.contraction.path import ContractionPath
 from softcuda.contraction.slicing import Storage
-from softcuda.errors import ArgumentError, ArgumentTypeError
+from softcuda.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ForkedProcessError,
+    NoDeviceError,
+)
 from softcuda.executor.on_demand import session
 from softcuda.graph.params import Dims
 
@@ -23,6 +28,8 @@ _PLANNING: Final = "softcuda.contraction.planning"
 
 # Intermediates up to this size are made without a look at how much memory is free.
 _UNASKED_BYTES: Final = 1 << 26
+
+_UNKNOWN_BYTES: Final = 1 << 34  # that count as free where nothing can be asked
 
 _SHARE: Final = 4  # of the free memory that an intermediate may take: one part of so many
 
@@ -77,7 +84,8 @@ def default_limit(path: ContractionPath, device: str) -> int | None:
     """Return the limit of a path that was found without one; None where it meets any limit.
 
     It is a quarter of the memory that is free on the device, or of the host's, rounded down to a
-    power of two, so that equal work gets equal limits.
+    power of two, so that equal work gets equal limits. A device that cannot be asked, as on a
+    machine without one, counts as one with 16 GiB free: contractions are defined anywhere.
 
     Args:
         path: found without a limit.
@@ -91,9 +99,11 @@ def default_limit(path: ContractionPath, device: str) -> int | None:
 
 
 def _free_bytes(device: str) -> int:
-    if device == "cuda":
-        return int(session().context.memory_info().free_bytes)
     try:
+        if device == "cuda":
+            return int(session().context.memory_info().free_bytes)
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (NoDeviceError, ForkedProcessError):  # the driver says nothing here
+        return _UNKNOWN_BYTES
     except (AttributeError, OSError, ValueError):  # a system that does not say
-        return 1 << 34
+        return _UNKNOWN_BYTES

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from gemm_units import unit_of
 from test_compile_gemm import compiled
 
-from softcuda.backends import cuda_contract
+from softcuda.backends import cuda_contract, cuda_tiled
 from softcuda.backends.cuda.contract import contract_spec
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES
 from softcuda.backends.cuda.contract_ways import Way
@@ -67,6 +68,43 @@ def test_chains_behind_a_contraction(dtype: DType, arch: str) -> None:
         for launch in step.launches:
             assert len(launch.spec.headers) == 1
             compiled(launch.spec, arch)
+
+
+@pytest.mark.parametrize("arch", ENDS)
+@pytest.mark.parametrize("dtype", [f32, f16, bf16], ids=str)
+def test_eight_bytes_behind_sums_of_four(dtype: DType, arch: str) -> None:
+    """A result, and a further operand, wider than what is summed: whole and behind cut tiles."""
+    cast = [("cast", (-1,), f64)]
+    for m, k in ((512, 16), (40, 1 << 20)):
+        for chain in (cast, [*cast, ("mul", (-1, 2), f64)], [("cast", (-1,), i64)]):
+            shapes = [(m, k, 24), (k, 24), (24, 1, 1)]
+            unit = unit_of("akb,kc->cba", shapes[: 3 if len(chain) > 1 else 2], dtype, chain)
+            (step,) = cuda_contract.prepare(unit, H200)
+            assert len(step.launches) == (2 if m == 40 else 1)
+            for launch in step.launches:
+                compiled(launch.spec, arch)
+
+
+@pytest.mark.parametrize("arch", ENDS)
+@pytest.mark.parametrize(
+    ("dtype", "other", "count"),
+    [(f32, f64, 7), (f64, f64, 6), (bf16, bf16, 8)],
+    ids=str,
+)
+@pytest.mark.parametrize("backend", [cuda_contract, cuda_tiled])
+def test_chains_of_the_most_that_kernels_carry(
+    backend: Any, dtype: DType, other: DType, count: int, arch: str
+) -> None:
+    """As many operands, and as much code, as a chain behind a product may have."""
+    chain: list[Any] = []
+    for number in range(count):
+        chain += [("add", (-1, 2 + number), other)] + [("tanh", (-1,), None)] * (number < 4)
+    shapes = [(512, 24, 40), (24, 24), *[(24, 40, 512)] * count]
+    unit = unit_of("akb,kc->cba", shapes, dtype, chain)
+    assert backend.carries(unit.chain[1:], [unit.result] * count, 16)
+    (step,) = backend.prepare(unit, H200)
+    for launch in step.launches:
+        compiled(launch.spec, arch)
 
 
 @pytest.mark.parametrize("extras", [None, 1, 3])

@@ -32,6 +32,7 @@ from benchmarks.gpu_work import PROFILE
 from benchmarks.host_work import random_array
 from benchmarks.large_profile import large_profile
 from benchmarks.machine import Machine, Peers, Rates
+from benchmarks.reduce import copy_us
 from benchmarks.timing import Contestant, Schedule, timings
 from softcuda.errors import ArgumentError, ConfigError
 from softcuda.executor import devices
@@ -84,6 +85,17 @@ def test_a_wrong_result_on_the_device_has_no_time(fake: FakeDriver) -> None:
     made, taken = timings((wrong,), Schedule(), np.ones(3), 1e-6, device_turns(gpu))
     assert made[0].status == "wrong"
     assert not taken
+
+
+def test_few_bytes_stand_beside_the_copy_of_the_driver(fake: FakeDriver) -> None:
+    gpu = Gpu(devices.session())
+    bench = GpuBench(gpu_run(gpu, Peers(None)), gpu_rates(gpu), Peers(None), gpu=gpu)
+    before, held = Counter(fake.names()), fake.names().count("cuMemFree_v2")
+    assert copy_us(bench, 4096) > 0
+    made = Counter(fake.names()) - before
+    assert sum(n for name, n in made.items() if "DtoD" in name) == RUNS + WARM_UPS
+    assert made["cuMemsetD8Async"] == RUNS + WARM_UPS
+    assert fake.names().count("cuMemFree_v2") == held + 2
 
 
 def test_the_machine_is_the_gpu(fake: FakeDriver) -> None:

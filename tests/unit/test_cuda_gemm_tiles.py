@@ -82,6 +82,9 @@ def test_what_is_refused_and_why() -> None:
     assert line_of("ij,jk->ik", [(2, 3), (3, 4)], f16)
     assert "not i32" in line_of("ij,jk->ik", [(2, 3), (3, 4)], i32).reason
     assert "m of 2147483648" in line_of("ij,jk->ik", [(2**31, 1), (1, 4)], f32).reason
+    assert line_of("ij,jk->ik", [(2**19, 8), (8, 2**19)], f32)
+    too_many = line_of("ij,jk->ik", [(2**30, 8), (8, 2**30)], f32)
+    assert f"results in {2**52} tiles" in too_many.reason
     many = "abcdefghi"
     nine = line_of(f"{many},j->{many}j", [(2,) * 9, (3,)], f32)
     assert "9 labels of m" in nine.reason

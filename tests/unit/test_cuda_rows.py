@@ -6,14 +6,23 @@ import pytest
 from chain_cases import micro_of
 from reduce_steps import H200, families, step_for
 
-from softcuda.backends.cuda.rows import held_tiles, plan_row, rows_of
+from softcuda.backends import cuda_reduce
+from softcuda.backends.cuda.rows import (
+    FullTile,
+    HeldTile,
+    full_tiles,
+    held_tiles,
+    plan_row,
+    rows_of,
+)
+from softcuda.backends.launches import i64
 from softcuda.backends.steps import Operand, Unit
 from softcuda.dtype import REAL_DTYPES, DType, bf16, f16, f32, f64
 from softcuda.graph.params import Cumulative, Dims, LayerNorm, Softmax
 from softcuda.graph.shapes import contiguous_strides
 
 ROWS = [
-    ("softmax", (8192, 8192), Softmax(1), "softmax_held", "softmax_rows"),
+    ("softmax", (8192, 8188), Softmax(1), "softmax_held", "softmax_rows"),
     ("softmax", (64, 1 << 20), Softmax(1), "softmax_rows", "softmax_rows"),
     ("log_softmax", (8192, 8192), Softmax(0), "softmax_columns", "softmax_columns"),
     ("softmax", (5,), Softmax(0), "softmax_held", "softmax_rows"),
@@ -51,7 +60,7 @@ def test_the_shortest_tile_that_holds_a_row() -> None:
     ):
         for dtype in (f16, bf16, f32, f64):
             tiles = held_tiles(family, dtype)
-            for length in (2, 3, 128, 1000, 4096, 8192, 8193, 16384):
+            for length in (2, 3, 127, 129, 1000, 4096, 8191, 8193, 16384):
                 dims = (7, length)
                 operand = Operand(0, 0, dims, contiguous_strides(dims), dtype)
                 unit = Unit((micro_of(family, (0,), [operand], params),), (operand,), operand, (0,))
@@ -70,12 +79,52 @@ def test_the_shortest_tile_that_holds_a_row() -> None:
 @pytest.mark.parametrize("rows", [1, 33, 65536])
 def test_blocks_that_go_over_rows_are_held_at_once(rows: int) -> None:
     """Further blocks would begin when the first have done their share."""
-    operand = Operand(0, 0, (rows, 128), (128, 1), bf16)
-    micro = micro_of("layer_norm", (0,), [operand], LayerNorm(1, "1e-05", False, False))
-    (launch,) = step_for([micro], [operand]).launches
-    assert launch.spec.variant == "bf16_2x256x4_ahead"
-    held = H200.multiprocessors * held_tiles("layer_norm", bf16)[0].blocks
-    assert launch.grid == (min(-(-rows // 32), held), 1, 1)
+    for length, variant in ((120, "bf16_2x256x4_ahead"), (128, "bf16_2x8x256x4x4")):
+        operand = Operand(0, 0, (rows, length), (length, 1), bf16)
+        micro = micro_of("layer_norm", (0,), [operand], LayerNorm(1, "1e-05", False, False))
+        (launch,) = step_for([micro], [operand]).launches
+        assert launch.spec.variant == variant
+        held = H200.multiprocessors * held_tiles("layer_norm", bf16)[0].blocks
+        assert launch.grid == (min(-(-rows // 32), held), 1, 1)
+
+
+def unit_of_rows(family: str, dims: Dims, strides: Dims, dtype: DType) -> Unit:
+    params = Softmax(1) if family == "softmax" else LayerNorm(1, "1e-05", False, False)
+    operand = Operand(0, 0, dims, strides, dtype)
+    micro = micro_of(family, (0,), [operand], params)
+    return Unit((micro,), (operand,), operand._replace(strides=contiguous_strides(dims)), (0,))
+
+
+FLOATS = (f16, bf16, f32, f64)
+
+
+@pytest.mark.parametrize("family", ["softmax", "layer_norm"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_rows_that_fill_their_teams_have_kernels_of_their_own(family: str, dtype: DType) -> None:
+    tiles = {
+        tile.vectors * 16 // dtype.itemsize * tile.team: tile for tile in full_tiles(family, dtype)
+    }
+    assert min(tiles) * dtype.itemsize in (256, 512)
+    for length, tile in tiles.items():
+        whole = unit_of_rows(family, (70, length), (length, 1), dtype)
+        plan = plan_row(rows_of(whole), H200)
+        assert plan == (tile, tile.team)
+        (launch,) = cuda_reduce.prepare(whole, H200)[0].launches
+        teams = tile.threads // tile.team
+        assert launch.grid == (-(-70 // teams), 1, 1)
+        assert launch.shared_bytes == launch.spec.shared_bytes == tile.ring_bytes
+        assert launch.arguments[-2:] == (i64(70), i64(length))
+        apart = unit_of_rows(family, (70, length), (2 * length, 1), dtype)
+        assert cuda_reduce.prepare(apart, H200)[0].launches[0].arguments[-1] == i64(2 * length)
+        for dims, strides in (
+            ((70, length - 1), (length - 1, 1)),
+            ((70, length), (length + 1, 1)),
+            ((70, length), (2 * length, 2)),
+        ):
+            others = unit_of_rows(family, dims, strides, dtype)
+            assert not isinstance(plan_row(rows_of(others), H200).tile, FullTile)
+        of_sm_75 = plan_row(rows_of(whole), H200._replace(arch="sm_75")).tile
+        assert isinstance(of_sm_75, HeldTile if tile.ahead else FullTile)
 
 
 def test_a_long_running_sum_takes_three_launches() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +23,14 @@ from softcuda.dtype import f16, f32, f64
 from softcuda.errors import (
     ArgumentError,
     ArgumentTypeError,
+    DriverNotFound,
     DTypeError,
     FeedError,
+    ForkedProcessError,
     NoDeviceError,
     ShapeError,
 )
+from softcuda.named import limits
 
 A = np.arange(6.0).reshape(2, 3)
 B = np.arange(12.0).reshape(3, 4)
@@ -219,6 +223,24 @@ def test_no_device_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("softcuda.running.cuda_target", lambda **_: "there is none")
     with pytest.raises(NoDeviceError, match="device='cuda' and no CUDA device"):
         Plan(product(), device="cuda")
+
+
+@pytest.mark.parametrize("error", [DriverNotFound, ForkedProcessError])
+def test_large_einsums_of_a_device_are_defined_without_one(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Free memory bounds intermediates where it can be asked for; else 16 GiB count as free."""
+
+    def refuses() -> Any:
+        raise error("no driver here")
+
+    monkeypatch.setattr(limits, "session", refuses)
+    x = sc.input((16384, 16384), f32, "x", device="cuda")
+    assert sc.einsum("ij,jk,kl->il", x, x, x).shape == (16384, 16384)
+    assert (x @ x @ x).shape == (16384, 16384)
+    y = sc.input((1024, 4), f32, "y", device="cuda")
+    path = sc.einsum("ab,cb,dc->adc", y, y, sc.input((1024, 1024), f32, "z", device="cuda"))
+    assert path.shape == (1024, 1024, 1024)
 
 
 def test_results_keep_their_values() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,26 +110,33 @@ def moved(launch: KernelLaunch, source: Array, first_in: int, out: Array) -> Non
     tiling, shape = unpacked(launch), shape_of(launch)
     lane = max(shape.lane_bytes // source.itemsize, 1)
     source = source.astype(np.int64)
-    first_out = launch.arguments[2].value
-    assert isinstance(first_out, int)
     assert max(len(x.digits) for x in (tiling.read, tiling.written)) <= TILE_AXES
     for number in range(tiling.total):
-        rest, base_in, base_out, edge = number, 0, first_out, [False, False]
-        for axis, (tiles, step_in, step_out, *_) in enumerate(tiling.grid):
-            at, rest = rest % tiles, rest // tiles
-            base_in, base_out = base_in + at * step_in, base_out + at * step_out
-            for k in (0, 1):
-                edge[k] |= tiling.partial[k] == axis and at == tiles - 1
-        is_edge = (edge[0], edge[1])
-        place, from_in, to_out, *_ = places(tiling.written, is_edge)
-        if launch.spec.family != "permute_runs":
-            from_in = _read_back(tiling, is_edge)[place]
-        for row in range(shape.rows):
-            for column in range(shape.columns):
-                read = base_in + from_in + row * tiling.row_strides[0] + column
-                write = base_out + to_out + column * tiling.column_strides[1] + row
-                for k in range(lane):
-                    out[write * lane + k] += source[first_in + read * lane + k]
+        for read, write in moves(launch, number):
+            for k in range(lane):
+                out[write * lane + k] += source[first_in + read * lane + k]
+
+
+def moves(launch: KernelLaunch, number: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the lanes that one tile of a launch reads, and where it writes them."""
+    tiling, shape = unpacked(launch), shape_of(launch)
+    first_out = launch.arguments[2].value
+    assert isinstance(first_out, int)
+    rest, base_in, base_out, edge = number, 0, first_out, [False, False]
+    for axis, (tiles, step_in, step_out, *_) in enumerate(tiling.grid):
+        at, rest = rest % tiles, rest // tiles
+        base_in, base_out = base_in + at * step_in, base_out + at * step_out
+        for k in (0, 1):
+            edge[k] |= tiling.partial[k] == axis and at == tiles - 1
+    is_edge = (edge[0], edge[1])
+    place, from_in, to_out, *_ = places(tiling.written, is_edge)
+    if launch.spec.family != "permute_runs":
+        from_in = _read_back(tiling, is_edge)[place]
+    for row in range(shape.rows):
+        for column in range(shape.columns):
+            read = base_in + from_in + row * tiling.row_strides[0] + column
+            write = base_out + to_out + column * tiling.column_strides[1] + row
+            yield read, write
 
 
 def _read_back(tiling: Tiling, is_edge: tuple[bool, bool]) -> Array:

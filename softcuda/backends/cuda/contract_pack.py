@@ -19,6 +19,7 @@ __all__ = ["extra_rank", "needs_wide_offsets", "pack_contraction", "pack_extra_o
 MAX_OFFSET: Final = 2**31 - 1
 BAND: Final = 8  # tile rows that neighbouring tasks share out, column by column
 CONTRACTION_BYTES: Final = 2208
+EXTRA_INDICES: Final = 5  # whose strides an operand of the chain has
 
 _RANKS: Final = (1, 2, 4, 8)
 
@@ -164,5 +165,5 @@ def pack_extra_operands(problem: ContractProblem, choice: BoxChoice) -> bytes:
             groups += [side.strides(digits, side.axes.extras[extra]) for digits in _digits(side)]
         for group in groups:
             numbers += [*group, *(0,) * (rank - len(group))]
-    numbers = numbers or [0] * (5 * rank)
+    numbers = numbers or [0] * (EXTRA_INDICES * rank)
     return struct.pack(f"<{len(numbers)}q", *numbers)

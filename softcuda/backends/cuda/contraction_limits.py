@@ -6,15 +6,25 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from softcuda.backends.cuda.axes import MAX_INDEX
 from softcuda.backends.cuda.complex_parts import real_verdict
 from softcuda.backends.cuda.gemm_plan import MAX_AXES
+from softcuda.backends.cuda.layouts import code_of
 from softcuda.backends.steps import Verdict
 from softcuda.contraction.classes import classify
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 
-__all__ = ["chain_verdict", "contraction_verdict"]
+__all__ = ["MAX_EXTRAS", "carried_verdict", "chain_verdict", "contraction_verdict"]
 
+# Of the chain behind a product: operands beside it, whose strides along 8 axes of every index are
+# parameters that gemm_tiled.cu takes; registers that operands and values inside take for one
+# element, and code. Within them chains do not spill on 7 architectures, nor compile for long.
+MAX_EXTRAS: Final = 8
+_MOST_REGISTERS: Final = 16
+_MOST_CODE: Final = 256
+
+_LEAST_SIDE: Final = 16  # of a tile that does not hold the whole side
 _MAX_EXTENT: Final = 2**31 - 2**14  # a tile or split beyond still fits 32 bits
 
 
@@ -30,7 +40,8 @@ def contraction_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -
         return Verdict(False, f"{backend_id} computes matmul, not {line.op.name}")
     if not line.dtype.is_float:
         return Verdict(False, f"{backend_id} computes f16, bf16, f32 and f64, not {line.dtype}")
-    for name, extents in _extents(line, operands).items():
+    found = _extents(line, operands)
+    for name, extents in found.items():
         if math.prod(extents) > _MAX_EXTENT:
             return Verdict(
                 False, f"{name} of {math.prod(extents)}; {backend_id} takes up to {_MAX_EXTENT}"
@@ -39,6 +50,10 @@ def contraction_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -
             return Verdict(
                 False, f"{len(extents)} labels of {name}; {backend_id} takes up to {MAX_AXES}"
             )
+    batches, *sides = (math.prod(found[name]) for name in ("batch", "m", "n"))
+    tiles = batches * math.prod(-(-side // _LEAST_SIDE) for side in sides)
+    if tiles > MAX_INDEX:
+        return Verdict(False, f"results in {tiles} tiles; {backend_id} counts up to {MAX_INDEX}")
     return Verdict(True)
 
 
@@ -55,6 +70,29 @@ def chain_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -> Verd
     if line.op.name == "pow" and not line.dtype.is_float:
         return Verdict(False, f"a power of integers reports errors, which {backend_id} does not")
     return real_verdict(backend_id, line, operands)
+
+
+def carried_verdict(
+    backend_id: str, chain: Sequence[Line], reads: Sequence[Line], registers: int
+) -> Verdict:
+    """Return whether a kernel holds a chain behind a contraction.
+
+    Args:
+        backend_id: who is asked.
+        chain: elementwise lines.
+        reads: what they read beside the product.
+        registers: that operands and values inside take of a thread for one element.
+    """
+    for found, most, what in (
+        (len(reads), MAX_EXTRAS, "operands"),
+        (registers, _MOST_REGISTERS, "registers"),
+        (code_of(chain), _MOST_CODE, "instructions"),
+    ):
+        if found > most:
+            return Verdict(
+                False, f"{found} {what} behind a contraction; {backend_id} holds up to {most}"
+            )
+    return Verdict(True)
 
 
 def _extents(line: Line, operands: Sequence[Line]) -> dict[str, list[int]]:

@@ -54,6 +54,7 @@ __all__ = [
     "narrow_spec",
     "planned_product",
     "prepare_gemm",
+    "product_launches",
 ]
 
 Variant: TypeAlias = GemmVariant[GemmTile] | GemmVariant[NarrowTile]
@@ -155,7 +156,7 @@ def prepare_gemm(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...
         BackendError: ops stand in front of the contraction, or the chain reads so many operands
             that their strides are more than a kernel takes.
     """
-    return one_step(backend_id, unit, lambda: _planned(unit, target), shown_product)
+    return one_step(backend_id, unit, lambda: product_launches(unit, target), shown_product)
 
 
 def planned_product(unit: Unit) -> tuple[PreparedPair, GemmPlan]:
@@ -168,8 +169,13 @@ def planned_product(unit: Unit) -> tuple[PreparedPair, GemmPlan]:
     return made.pair, plan_gemm(unit, made.pair, made.product, made.epilogue)
 
 
-def _planned(unit: Unit, target: Target) -> tuple[Launches, int]:
-    """Return the launches of a unit and its scratch [bytes]."""
+def product_launches(unit: Unit, target: Target) -> tuple[Launches, int]:
+    """Return the launches of a unit and its scratch [bytes].
+
+    Args:
+        unit: a contraction and the chain behind it.
+        target: the device.
+    """
     made, plan = planned_product(unit)
     plan, variant = chosen(plan, target)
     launches = (*made.launches, *gemm_launches(plan, variant, plan.readings, made.scratch_bytes))

@@ -10,6 +10,7 @@ from softcuda.backends.cuda.axes import Axes
 from softcuda.backends.launches import Argument
 from softcuda.backends.steps import Micro
 from softcuda.dtype import DType
+from softcuda.graph.lines import Line
 from softcuda.graph.params import Dims
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Lies",
     "Strided",
     "Tile",
+    "code_of",
     "dense_layouts",
     "fits_code",
     "fitted_tile",
@@ -192,10 +194,11 @@ def fitted_tile(chain: Sequence[Micro], moved: Sequence[DType], streamed: int) -
 
 def fits_code(chain: Sequence[Micro], elements: int) -> bool:
     """Return whether the code of a chain is short enough to stand there for so many elements."""
-    return _code(chain) * elements <= _CODE
+    return code_of(chain) * elements <= _CODE
 
 
-def _code(chain: Sequence[Micro]) -> int:
+def code_of(chain: Sequence[Micro | Line]) -> int:
+    """Return how much code a chain is for one element, in plain instructions about."""
     total = 0
     for micro in chain:
         name = micro.op.name

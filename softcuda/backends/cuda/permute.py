@@ -162,8 +162,8 @@ def launch_of(
         target: see `copy_launch`.
     """
     arguments = (write(), source, i64(first_bytes // kind.lane_bytes))
-    data = packed_tiling(tiled, kind.is_wide)
     grid = (grid_of(kind, tiled, target), 1, 1)
+    data = packed_tiling(tiled, kind.is_wide)
     spec = kind.spec
     return KernelLaunch(spec, grid, (*arguments, packed(data)), (THREADS, 1, 1), spec.shared_bytes)
 

@@ -43,7 +43,8 @@ def aligned(nbytes: int) -> int:
 
 def launch_in_row(spec: KernelSpec, blocks: int, arguments: tuple[Argument, ...]) -> KernelLaunch:
     """Return the launch of a kernel that counts its blocks and its threads along x alone."""
-    return KernelLaunch(spec, (blocks, 1, 1), arguments, (spec.threads, 1, 1))
+    threads = (spec.threads, 1, 1)
+    return KernelLaunch(spec, (blocks, 1, 1), arguments, threads, spec.shared_bytes)
 
 
 def redirected(

@@ -29,6 +29,7 @@ from softcuda.kernelspec import KernelSpec, Rounding
 __all__ = [
     "SUM_THREADS",
     "PreparedProduct",
+    "fits_parameters",
     "packed_parameters",
     "prepared_product",
     "product_spec",
@@ -165,6 +166,21 @@ def prepared_product(backend_id: str, unit: Unit) -> PreparedProduct:
     return PreparedProduct(pair, product, parts.epilogue)
 
 
+def fits_parameters(problem_bytes: int, extras_bytes: int, extras: int) -> bool:
+    """Return whether a kernel takes its parameters: two structs and pointers.
+
+    Args:
+        problem_bytes: of the struct of the product.
+        extras_bytes: of the struct of the chain's further operands.
+        extras: further operands.
+    """
+    return _used(problem_bytes, extras_bytes, extras) <= PARAMETER_BYTES
+
+
+def _used(problem_bytes: int, extras_bytes: int, extras: int) -> int:
+    return problem_bytes + extras_bytes + 8 * (4 + extras)
+
+
 def packed_parameters(problem: bytes, extras: bytes, epilogue: Part) -> tuple[Argument, ...]:
     """Return the arguments that the kernels of a product end with.
 
@@ -177,7 +193,7 @@ def packed_parameters(problem: bytes, extras: bytes, epilogue: Part) -> tuple[Ar
         BackendError: they are more than a kernel takes.
     """
     numbers = epilogue.operands
-    used = len(problem) + len(extras) + 8 * (4 + len(numbers))
+    used = _used(len(problem), len(extras), len(numbers))
     if used > PARAMETER_BYTES:
         raise BackendError(
             f"a chain behind a contraction reads {len(numbers)} operands whose strides take "

@@ -29,9 +29,13 @@ from softcuda.target import Target
 
 __all__ = [
     "ROW_KERNELS",
+    "FullTile",
     "HeldTile",
     "RowPlan",
     "Rows",
+    "fills",
+    "full_spec",
+    "full_tiles",
     "further_rows",
     "held_spec",
     "held_tiles",
@@ -43,6 +47,7 @@ __all__ = [
 
 _MAX_BLOCKS: Final = 2**31 - 1
 _VECTOR_BYTES: Final = 16
+_WARP: Final = 32
 _WIDEST: Final = 32  # columns that threads of a block lie across
 _FLOATS: Final = tuple(d for d in REAL_DTYPES.values() if d.is_float)
 
@@ -66,6 +71,32 @@ class HeldTile(NamedTuple):
     team: int
 
 
+class FullTile(NamedTuple):
+    """How rows fill the registers of teams.
+
+    Attributes:
+        vectors: of 16 bytes, of a thread.
+        team: threads of a row.
+        threads: of a block.
+        blocks: that a multiprocessor holds; they bound the registers of a thread.
+        ahead: these blocks go over all rows, and so many of a team's next rows are on their way
+            meanwhile, in shared memory; 0: a team has one row.
+        is_first: what was read is the first to leave L2.
+    """
+
+    vectors: int
+    team: int
+    threads: int
+    blocks: int
+    ahead: int
+    is_first: bool
+
+    @property
+    def ring_bytes(self) -> int:
+        """Shared memory of a block in which rows lie [bytes]."""
+        return self.ahead * self.vectors * self.threads * _VECTOR_BYTES
+
+
 # By dtype, for the shortest rows first: 16 elements of a thread in registers, then 32 (f64: half as
 # many). f16 takes more registers than bf16: its vectors are converted in pairs.
 _SHORT_16: Final = HeldTile(2, 256, 4, True, 32)
@@ -87,12 +118,31 @@ _TILES: Final = {
         "f64": (HeldTile(4, 256, 4, False, 256), HeldTile(8, 256, 2, False, 256), _LONGEST),
     },
 }
+# Rows that fill these have kernels of their own. The short ones are 16 elements a thread (f64: 8),
+# of teams that lie in a warp.
+_WITHIN_WARPS: Final = (8, 16, 32)
+_LONG_FULL_16: Final = FullTile(4, 256, 256, 3, 0, True)
+_LONG_FULL_32: Final = FullTile(4, 512, 512, 1, 0, False)
+_FULL: Final = {
+    "softmax": {
+        "f16": (FullTile(2, 8, 256, 4, 2, True),),
+        "bf16": (FullTile(2, 8, 256, 6, 2, True),),
+        "f32": (FullTile(4, 8, 256, 4, 3, True), _LONG_FULL_32),
+        "f64": (FullTile(4, 8, 256, 3, 3, True),),
+    },
+    "layer_norm": {
+        "f16": (FullTile(2, 8, 256, 4, 4, True),),
+        "bf16": (FullTile(2, 8, 256, 4, 4, True), _LONG_FULL_16),
+        "f32": (FullTile(4, 8, 256, 4, 3, True), _LONG_FULL_32),
+        "f64": (FullTile(4, 8, 256, 3, 3, True),),
+    },
+}
 
 
 class RowPlan(NamedTuple):
     """How rows are computed: in registers where `tile` is not None, by `team` threads each."""
 
-    tile: HeldTile | None
+    tile: HeldTile | FullTile | None
     team: int
 
     @property
@@ -104,6 +154,15 @@ class RowPlan(NamedTuple):
 def held_tiles(family: str, dtype: DType) -> tuple[HeldTile, ...]:
     """Return the tiles of "softmax" or "layer_norm" of a dtype, that of the shortest rows first."""
     return _TILES[family][dtype.name]
+
+
+def full_tiles(family: str, dtype: DType) -> Iterator[FullTile]:
+    """Yield the tiles of rows that fill them, that of the shortest rows first."""
+    for tile in _FULL[family][dtype.name]:
+        if tile.team > _WARP:
+            yield tile
+        else:
+            yield from (tile._replace(team=team) for team in _WITHIN_WARPS)
 
 
 def held_spec(family: str, dtype: DType, tile: HeldTile) -> KernelSpec:
@@ -125,6 +184,27 @@ def held_spec(family: str, dtype: DType, tile: HeldTile) -> KernelSpec:
     )
 
 
+def full_spec(family: str, dtype: DType, tile: FullTile) -> KernelSpec:
+    """Return the kernel of rows that fill registers.
+
+    Args:
+        family: "softmax" or "layer_norm".
+        dtype: of elements and results.
+        tile: how they fill them.
+    """
+    name, numbers = dtype.name, [str(n) for n in tile[:5]]
+    return KernelSpec(
+        f"{family}_full",
+        f"{name}_{'x'.join(numbers)}{'' if tile.is_first else '_kept'}",
+        f"{family}_full.cu",
+        f"{family}_full<{name}, {', '.join(numbers)}, {str(tile.is_first).lower()}>",
+        (name, name),
+        tile.threads,
+        shared_bytes=tile.ring_bytes,
+        min_arch=80 if tile.ahead else 75,
+    )
+
+
 def _spec(family: str, dtype: DType) -> KernelSpec:
     file = "layer_norm.cu" if family == "layer_norm" else "softmax.cu"
     name = dtype.name
@@ -140,6 +220,11 @@ ROW_KERNELS: Final[tuple[KernelSpec, ...]] = (
         for tile in held_tiles(family, dtype)[:1]
     ),
     *(
+        full_spec(family, dtype, next(full_tiles(family, dtype)))
+        for family in _FULL
+        for dtype in _FLOATS
+    ),
+    *(
         _spec(family, dtype)
         for family in ("softmax_rows", "softmax_columns", "layer_norm")
         for dtype in _FLOATS
@@ -152,6 +237,7 @@ def further_rows() -> Iterator[KernelSpec]:
     for family, tiles in _TILES.items():
         for dtype in _FLOATS:
             yield from (held_spec(family, dtype, tile) for tile in tiles[dtype.name])
+            yield from (full_spec(family, dtype, tile) for tile in full_tiles(family, dtype))
 
 
 def row_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
@@ -197,6 +283,12 @@ class Rows(NamedTuple):
         return self.is_own and all(n % width == 0 for n in (self.inner.numel, *steps))
 
 
+def fills(rows: Rows, tile: FullTile) -> bool:
+    """Return whether rows fill the registers of their teams."""
+    vectors = rows.inner.numel * rows.dtype.itemsize // _VECTOR_BYTES
+    return rows.is_even and rows.outer.rank <= 1 and vectors == tile.vectors * tile.team
+
+
 def rows_of(unit: Unit) -> Rows:
     """Return the rows of a unit of one composite."""
     return (_layer_norm if unit.chain[-1].op.name == "layer_norm" else _softmax)(unit)
@@ -210,6 +302,9 @@ def plan_row(rows: Rows, target: Target) -> RowPlan:
     lanes = target.multiprocessors or MULTIPROCESSORS
     width = _VECTOR_BYTES // rows.dtype.itemsize
     vectors = -(-length // width)
+    for full in full_tiles(rows.family, rows.dtype):
+        if fills(rows, full) and not full_spec(rows.family, rows.dtype, full).refusal(target.arch):
+            return RowPlan(full, full.team)
     for tile in held_tiles(rows.family, rows.dtype) if rows.is_own else ():
         team = power_above(-(-vectors // tile.vectors))
         if team <= tile.team:
@@ -225,6 +320,8 @@ def plan_row(rows: Rows, target: Target) -> RowPlan:
 def row_launch(rows: Rows, plan: RowPlan, target: Target) -> KernelLaunch:
     """Return the launch that computes rows by a plan."""
     multiprocessors = target.multiprocessors or MULTIPROCESSORS
+    if isinstance(plan.tile, FullTile):
+        return _full_launch(rows, plan.tile, multiprocessors)
     even = plan.tile is not None and rows.is_even
     space = packed(pack_rows(rows.outer, rows.inner, plan.team.bit_length() - 1, even))
     out, pointers, codes = write_output(), rows.pointers, rows.codes
@@ -240,6 +337,17 @@ def row_launch(rows: Rows, plan: RowPlan, target: Target) -> KernelLaunch:
     if plan.tile is not None and plan.tile.is_ahead:
         blocks = min(blocks, multiprocessors * plan.tile.blocks)
     return launch_in_row(spec, blocks, (out, *pointers, *codes, *rows.options, space))
+
+
+def _full_launch(rows: Rows, tile: FullTile, multiprocessors: int) -> KernelLaunch:
+    count = rows.outer.numel
+    blocks = min(-(-count // (tile.threads // tile.team)), _MAX_BLOCKS)
+    if tile.ahead:
+        blocks = min(blocks, multiprocessors * tile.blocks)
+    source = rows.outer.strides[1 if rows.family == "softmax" else 0]
+    spaces = (i64(count), i64(source[0] if source else 0))
+    spec = full_spec(rows.family, rows.dtype, tile)
+    return launch_in_row(spec, blocks, (write_output(), *rows.pointers, *rows.options, *spaces))
 
 
 def _softmax(unit: Unit) -> Rows:

@@ -47,7 +47,9 @@ def _digits(tiled: TiledCopy) -> tuple[list[_Digit], list[_Digit]]:
 def _digit(tiled: TiledCopy, axis: int, place: int) -> _Digit:
     moved, part, by = tiled.axes[axis], tiled.parts[axis], tiled.vector(axis)
     last = moved.extent - (tiled.counts[axis] - 1) * part
-    return _Digit(axis, part // by, place, tuple(step * by for step in moved.steps), last // by)
+    # No step is made along one vector, and its length may be beyond the offsets inside a tile.
+    steps = tuple(step * by if part > by else 0 for step in moved.steps)
+    return _Digit(axis, part // by, place, steps, last // by)
 
 
 def _best_swizzle(written: Sequence[_Digit], size: int) -> int:

@@ -158,6 +158,7 @@ def _launch(problem: _Tiled, target: Target) -> KernelLaunch:
     sides = len(problem.axes[0].steps)
     variant = TurnedVariant(types, kind, sides, sum(turned))
     spec = turned_spec(chain, dtypes, variant, problem.kept)
+    grid = (grid_of(kind, tiled, target), 1, 1)
     arguments = (
         write(),
         packed(packed_tiling(tiled, kind.is_wide, min(turned) * kind.columns)),
@@ -165,7 +166,6 @@ def _launch(problem: _Tiled, target: Target) -> KernelLaunch:
         status() if reports(chain) else i64(0),
         *(x.argument for x in problem.inputs),
     )
-    grid = (grid_of(kind, tiled, target), 1, 1)
     return KernelLaunch(spec, grid, arguments, (THREADS, 1, 1), spec.shared_bytes)
 
 
