@@ -27,6 +27,7 @@ __all__ = [
     "EPILOGUES",
     "FUSES",
     "KERNELS",
+    "MOST_BEFORE",
     "absorbs",
     "further_kernels",
     "in_place",
@@ -38,6 +39,7 @@ BACKEND_ID: Final = "cuda_reduce"
 DEVICE: Final = "cuda"
 FUSES: Final = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
 EPILOGUES: Final = frozenset({Kind.REDUCTION})
+MOST_BEFORE: Final = 12  # a thread of a block that has a multiprocessor alone holds these
 KERNELS: Final[tuple[KernelSpec, ...]] = (*REDUCE_KERNELS, *ROW_KERNELS, *SCAN_KERNELS)
 
 _KINDS: Final = frozenset({Kind.REDUCTION, Kind.SCAN, Kind.COMPOSITE})

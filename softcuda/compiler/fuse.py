@@ -9,7 +9,7 @@ A chain of a backend that declares KEEPS also takes lines that others read too, 
 for: it writes their values beside its result. All other users of such a line come after the last
 line of its unit, so that units read each other only forward and never in a circle. A line that may
 become part of an anchor's unit is left to that one. Such a chain grows beyond what a kernel holds,
-and is cut where that costs least (split.py).
+and is cut where that costs least (split.py); so are the lines before an anchor, by MOST_BEFORE.
 """
 
 from __future__ import annotations
@@ -151,10 +151,31 @@ class _Growing:
 
     def cut(self, group: _Group) -> list[_Group]:
         """Return the parts of a group that one kernel each holds; itself where it is one."""
-        if group.anchor is not None or not self._is_keeping(group):
+        if group.anchor is not None:
+            return self._cut_before(group)
+        if not self._is_keeping(group):
             return [group]
         members = group.ordered()
-        ends = [*cheapest_cuts(self._lines, members), len(members)]
+        return self._chains(group, members, [*cheapest_cuts(self._lines, members), len(members)])
+
+    def _cut_before(self, group: _Group) -> list[_Group]:
+        """Return a group with an anchor, behind the chains that its kernel does not hold."""
+        most = getattr(self._known[self._choices[group.runner].backend_id], "MOST_BEFORE", None)
+        members = [*reversed(group.before), group.runner]
+        ends = cheapest_cuts(self._lines, members, most) if most and group.before else []
+        parts = self._chains(group, members, ends)
+        if not parts or not all(map(self._runs_alone, parts)):
+            return [group]
+        rest = members[ends[-1] : -1]
+        return [*parts, _Group(group.runner, group.anchor, rest[::-1], group.after, group.kept)]
+
+    def _runs_alone(self, part: _Group) -> bool:
+        """Return whether the backend of the last line of a part runs all of them."""
+        absorbed = [self._absorbs(number, part.runner) for number in part.after]
+        return self._is_keeping(part) and all(absorbed)
+
+    def _chains(self, group: _Group, members: list[int], ends: Sequence[int]) -> list[_Group]:
+        """Return the chains that lie between positions of `members`, the first from 0 on."""
         parts, start = [], 0
         for end in ends:
             own = members[start:end]

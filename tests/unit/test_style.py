@@ -31,6 +31,7 @@ SHARED_NAMES: dict[str, str] = {
     "KERNELS": "the contract of a backend",
     "further_kernels": "the contract of a backend",
     "absorbs": "the contract of a backend",
+    "told": "the contract of a backend",
     "in_place": "the contract of a backend",
     "i32": "the dtype, and a kernel's argument of it",
     "i64": "the dtype, and a kernel's argument of it",
