@@ -34,7 +34,7 @@ _COPIES: Final = 2  # of a batch in a kernel: a whole one and the last
 _VECTOR_LEAST: Final = 8  # bytes of a vector below which one block of wider ones is better
 # By blocks of a multiprocessor: what a thread holds of operands, numbers and states without
 # spilling, 7 architectures [registers]; and of that for where an operand is read.
-_HELD: Final = {2: 70, 1: 145}
+_HELD: Final = {2: 70, 1: 137}
 _OFFSETS: Final = 9
 _PAIR_BYTES: Final = 16  # of values of a chain that are alive in any case
 _EVEN: Final = ("reduce_even_rows", "reduce_short_rows")  # of reduce_even.cu
