@@ -13,9 +13,8 @@ from softcuda.backends.cuda.reduce import Reduction, reduction_launches, reducti
 from softcuda.backends.cuda.reduce_plans import Plan, dealt
 from softcuda.backends.cuda.reduce_problem import problem_of
 from softcuda.backends.cuda.reduce_shapes import REDUCE_THREADS, is_light, power_above
+from softcuda.backends.cuda.row_tiles import FullTile, HeldTile
 from softcuda.backends.cuda.rows import (
-    FullTile,
-    HeldTile,
     RowPlan,
     Rows,
     fills,

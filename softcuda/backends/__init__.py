@@ -9,11 +9,14 @@ A backend is a module (or any object) with
 - optionally `EPILOGUES`: the kinds of op behind which it takes elementwise lines into the same
   unit, `absorbs(line, operands, target)`: which lines those may be (default: `supports`), and
   `carries(chain, reads, registers)`: whether that is a chain for its kernels (default: any);
+- optionally `MOST_BEFORE`: the most operands of the lines before an anchor, which are cut off where
+  they read more;
 - optionally `KEEPS`: True where its chains also write values inside them (`Unit.kept`);
 - optionally, on CUDA, `KERNELS`: the softcuda.kernelspec.KernelSpec that inspect_kernels lists, and
   `further_kernels()`: an iterator of those that are compiled only when a graph meets them;
 - optionally `in_place(step)`: the step as it may write over operands that it reads element by
   element, as they lie; None where it may not;
+- optionally `told(step, target)`: sentences about how a step is computed, for `explain`;
 - `supports(line, operands, target)`: a Verdict, with the reason when not. `line` is a
   softcuda.graph.lines.Line, `operands` the Lines it reads; one answer holds for all lines of a
   graph with that op, params, extents and dtypes;

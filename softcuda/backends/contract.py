@@ -53,6 +53,11 @@ def check_backend(backend: Any, devices: Sequence[str]) -> None:
                 f"register: {name} has {part} {kinds!r}; allowed is a frozenset of "
                 "softcuda.graph.op.Kind"
             )
+    most = getattr(backend, "MOST_BEFORE", 1)
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise BackendError(
+            f"register: {name} has MOST_BEFORE {most!r}; allowed is an integer from 1 on"
+        )
     _check_callables(backend, name)
 
 
@@ -73,6 +78,7 @@ def _check_callables(backend: Any, name: str) -> None:
         "carries",
         "in_place",
         "further_kernels",
+        "told",
     ):
         found = getattr(backend, part, callable)
         if not callable(found):

@@ -21,6 +21,7 @@ from softcuda.backends.cuda.contraction_limits import (
     contraction_verdict,
 )
 from softcuda.backends.cuda.dots import dot_steps
+from softcuda.backends.cuda.gemm_told import product_told
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
@@ -39,6 +40,7 @@ __all__ = [
     "in_place",
     "prepare",
     "supports",
+    "told",
 ]
 
 BACKEND_ID: Final = "cuda_contract"
@@ -80,3 +82,8 @@ def in_place(step: Step) -> Step:
     other threads read in its place, for rows that do not exist, they do not use.
     """
     return step
+
+
+def told(step: Step, target: Target) -> tuple[str, ...]:
+    """Return into which tiles a step's product is cut where gemm_tiled.cu computes it."""
+    return product_told(step, target)

@@ -13,7 +13,8 @@ from softcuda.backends.cuda.complex_parts import (
 )
 from softcuda.backends.cuda.reduce import reduce_steps
 from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS, further_reductions
-from softcuda.backends.cuda.rows import ROW_KERNELS, further_rows, row_steps
+from softcuda.backends.cuda.row_tiles import ROW_KERNELS, further_rows
+from softcuda.backends.cuda.rows import row_steps
 from softcuda.backends.cuda.scan import SCAN_KERNELS, scan_steps
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
@@ -27,6 +28,7 @@ __all__ = [
     "EPILOGUES",
     "FUSES",
     "KERNELS",
+    "MOST_BEFORE",
     "absorbs",
     "further_kernels",
     "in_place",
@@ -38,6 +40,7 @@ BACKEND_ID: Final = "cuda_reduce"
 DEVICE: Final = "cuda"
 FUSES: Final = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
 EPILOGUES: Final = frozenset({Kind.REDUCTION})
+MOST_BEFORE: Final = 12  # a thread of a block that has a multiprocessor alone holds these
 KERNELS: Final[tuple[KernelSpec, ...]] = (*REDUCE_KERNELS, *ROW_KERNELS, *SCAN_KERNELS)
 
 _KINDS: Final = frozenset({Kind.REDUCTION, Kind.SCAN, Kind.COMPOSITE})

@@ -1,7 +1,7 @@
 """cuda_tiled: contractions of floats by tiles in shared memory, an elementwise chain behind them.
 
-A batch of products of matrices with any strides; the kernel's id names the tile, which a printed
-rule chooses (softcuda/backends/cuda/gemm_tiles.py).
+A batch of products of matrices with any strides; the kernel's id names the tile, which a rule
+chooses (softcuda/backends/cuda/gemm_tiles.py). `explain` prints what it chose, and why.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from softcuda.backends.cuda.contraction_limits import (
 )
 from softcuda.backends.cuda.dots import dot_steps
 from softcuda.backends.cuda.gemm import GEMM_KERNELS, further_products, prepare_gemm
+from softcuda.backends.cuda.gemm_told import product_told
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
@@ -34,6 +35,7 @@ __all__ = [
     "in_place",
     "prepare",
     "supports",
+    "told",
 ]
 
 BACKEND_ID: Final = "cuda_tiled"
@@ -75,3 +77,8 @@ def in_place(step: Step) -> Step:
     uses no other.
     """
     return step
+
+
+def told(step: Step, target: Target) -> tuple[str, ...]:
+    """Return into which tiles a step's product is cut, and what the rule expects of them."""
+    return product_told(step, target)

@@ -9,7 +9,7 @@ A chain of a backend that declares KEEPS also takes lines that others read too, 
 for: it writes their values beside its result. All other users of such a line come after the last
 line of its unit, so that units read each other only forward and never in a circle. A line that may
 become part of an anchor's unit is left to that one. Such a chain grows beyond what a kernel holds,
-and is cut where that costs least (split.py).
+and is cut where that costs least (split.py); so are the lines before an anchor, by MOST_BEFORE.
 """
 
 from __future__ import annotations
@@ -153,30 +153,43 @@ class _Growing:
 
     def cut(self, group: _Group) -> list[_Group]:
         """Return the parts of a group that one kernel each holds; itself where it is one."""
-        if group.anchor is not None and not group.before:
-            return self._taken_back(group)
-        return self._parts(group)
+        if group.anchor is not None:
+            return self._cut_before(group) if group.before else self._taken_back(group)
+        if not self._is_keeping(group):
+            return [group]
+        members = group.ordered()
+        return self._chains(group, members, [*cheapest_cuts(self._lines, members), len(members)])
 
     def _taken_back(self, group: _Group) -> list[_Group]:
         """Return an anchor with what its kernel holds of the chain behind it, then the rest."""
-        anchor = group.runner
-        chain = group.after[::-1]
+        anchor, chain = group.runner, group.after[::-1]
         held = held_behind(self._lines, anchor, chain, self._runner(anchor))
         if len(held) == len(chain):
             return [group]
         inside = set(held)
-        rest = [number for number in reversed(chain) if number not in inside]
+        rest = [number for number in group.after if number not in inside]
         parts = [_Group(anchor, anchor, [], list(held)[::-1])]
         if all(self._absorbs(number, rest[0]) for number in rest):
-            return parts + self._parts(_Group(rest[0], None, [], rest))
+            return parts + self.cut(_Group(rest[0], None, [], rest))
         return parts + [_Group(number, None, [], [number]) for number in rest[::-1]]
 
-    def _parts(self, group: _Group) -> list[_Group]:
-        """Return the parts of a chain that one kernel each holds."""
-        if group.anchor is not None or not self._is_keeping(group):
+    def _cut_before(self, group: _Group) -> list[_Group]:
+        """Return a group with an anchor, behind the chains that its kernel does not hold."""
+        most = getattr(self._known[self._choices[group.runner].backend_id], "MOST_BEFORE", None)
+        members = [*reversed(group.before), group.runner]
+        ends = cheapest_cuts(self._lines, members, most) if most else []
+        parts = self._chains(group, members, ends)
+        if not parts or not all(map(self._runs_alone, parts)):
             return [group]
-        members = group.ordered()
-        ends = [*cheapest_cuts(self._lines, members), len(members)]
+        rest = members[ends[-1] : -1]
+        return [*parts, _Group(group.runner, group.anchor, rest[::-1], group.after, group.kept)]
+
+    def _runs_alone(self, part: _Group) -> bool:
+        """Return whether the backend of the last line of a part runs all of them."""
+        return self._is_keeping(part) and all(self._absorbs(n, part.runner) for n in part.after)
+
+    def _chains(self, group: _Group, members: list[int], ends: Sequence[int]) -> list[_Group]:
+        """Return the chains that lie between positions of `members`, the first from 0 on."""
         parts, start = [], 0
         for end in ends:
             own = members[start:end]

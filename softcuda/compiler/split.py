@@ -21,16 +21,20 @@ MAX_OPERANDS = 64  # reads from outside in one unit
 # Of a thread, for one element: operands and values inside that are alive at once. No chain below
 # it spills on 7 architectures.
 _MOST_REGISTERS: Final = 160
+_LAST_REGISTERS: Final = 3  # of an operand of a last part that has a bound of its own
 
 
-def cheapest_cuts(lines: Sequence[Line], members: Sequence[int]) -> list[int]:
+def cheapest_cuts(
+    lines: Sequence[Line], members: Sequence[int], most_last: int = MAX_OPERANDS
+) -> list[int]:
     """Return the positions of `members` before which the chain is cut; none where it fits.
 
     Args:
         lines: of the graph.
         members: the lines of the chain, in order.
+        most_last: operands of the last part, which may be less than those of the others.
     """
-    chain = _Chain(lines, members)
+    chain = _Chain(lines, members, most_last)
     if chain.fits():
         return []
     count = len(members)
@@ -49,14 +53,15 @@ def cheapest_cuts(lines: Sequence[Line], members: Sequence[int]) -> list[int]:
 
 def register_count(lines: Sequence[Line], members: Sequence[int]) -> int:
     """Return the registers of a chain's thread, for one element: see `_MOST_REGISTERS`."""
-    return _Chain(lines, members).registers()
+    return _Chain(lines, members, MAX_OPERANDS).registers()
 
 
 class _Chain:
     """A chain by positions: what it reads, when its values are last read, what a cut costs."""
 
-    def __init__(self, lines: Sequence[Line], members: Sequence[int]) -> None:
+    def __init__(self, lines: Sequence[Line], members: Sequence[int], most_last: int) -> None:
         self._lines = lines
+        self._most_last = most_last
         self._members = members
         self._place = {number: position for position, number in enumerate(members)}
         self._last: dict[int, int] = {}  # value -> the last position that reads it
@@ -103,8 +108,15 @@ class _Chain:
             is_first = position == start
             if not is_first and (len(reads) > MAX_OPERANDS or held + most > _MOST_REGISTERS):
                 break
-            found.append(position + 1)
+            if position + 1 < len(self._members) or is_first or self._ends(len(reads), held + most):
+                found.append(position + 1)
         return found
+
+    def _ends(self, reads: int, registers: int) -> bool:
+        """Return whether a part that reads so many operands may be the last one."""
+        if self._most_last == MAX_OPERANDS:
+            return True
+        return reads <= self._most_last and registers <= _LAST_REGISTERS * self._most_last
 
 
 def _registers(line: Line) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from softcuda.backends import backends
 from softcuda.backends.steps import Step
 from softcuda.compiler.program import ArenaSize, Program
 from softcuda.graph.lines import Line
@@ -166,6 +167,8 @@ def line_report(program: Program, number: int, about: Sequence[str]) -> str:
                 f"step {position} of {len(program.steps)}: kernel {kernel} on "
                 f"{step.backend_id}{beside}, {format_bytes(place.nbytes)} in {place.space}"
             )
+            told = getattr(backends().get(step.backend_id), "told", None)
+            rows += told(step, program.target) if told else ()
     return "\n".join(rows)
 
 

@@ -32,11 +32,11 @@ def program_of(y: sc.Tensor) -> Program:
 
 
 def test_a_chain_in_front_that_runs_apart() -> None:
-    xs = [permuted(14, seed) for seed in range(50)]
+    xs = [permuted(14, seed) for seed in range(12)]
     program = program_of(sc.sum(reduce(lambda a, b: a * b, xs), axis=(0, 2, 4, 6)))
     (step,) = program.steps
     *fused, chain, anchor = kernels(program)
-    assert set(fused) == {"fused"} and len(fused) == 48
+    assert set(fused) == {"fused"} and len(fused) == 10
     assert chain.startswith("elementwise_strided.") and anchor == step.kernel
     assert anchor.startswith("reduce")
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 from gemm_units import unit_of
+from op_cases import fast_profile
 
+import softcuda as sc
 from softcuda.backends import cuda_tiled
 from softcuda.backends.cuda.gemm import gemm_spec
 from softcuda.backends.cuda.gemm_tiles import (
@@ -106,3 +108,13 @@ def test_rows_are_listed_once() -> None:
         spec = gemm_spec(f32, f32, f32, tile)
         assert spec.threads == tile.threads
         assert spec.threads % (32 * tile.slices) == 0
+
+
+@pytest.mark.parametrize("backend_id", ["cuda_tiled", "cuda_contract"])
+def test_explain_says_tiles_cuts_and_what_the_rule_expects(backend_id: str) -> None:
+    a, b = sc.input((64, 65536), device="cuda"), sc.input((65536, 64), device="cuda")
+    product = a @ b
+    made = sc.compile(product, fast_profile(matmul=backend_id), target="sm_90a")
+    text = made.explain(product)
+    assert "in 8 tiles 16x32; 0 whole, 8 cut into 32 parts of k 2048 each" in text
+    assert "rule: 50772 cycles on 128 multiprocessors, 25.6 us at 1980 MHz" in text

@@ -7,14 +7,8 @@ from chain_cases import micro_of
 from reduce_steps import H200, families, step_for
 
 from softcuda.backends import cuda_reduce
-from softcuda.backends.cuda.rows import (
-    FullTile,
-    HeldTile,
-    full_tiles,
-    held_tiles,
-    plan_row,
-    rows_of,
-)
+from softcuda.backends.cuda.row_tiles import FullTile, HeldTile, full_tiles, held_tiles
+from softcuda.backends.cuda.rows import plan_row, rows_of
 from softcuda.backends.launches import i64
 from softcuda.backends.steps import Operand, Unit
 from softcuda.dtype import REAL_DTYPES, DType, bf16, f16, f32, f64

@@ -105,3 +105,28 @@ def test_long_chains_are_cut_into_parts_that_fit() -> None:
     assert all(len(step.lines) <= MAX_CHAIN for step in steps)
     assert all(len(step.inputs) <= MAX_OPERANDS for step in steps)
     assert sum(len(step.lines) for step in steps) == 3 * MAX_CHAIN
+
+
+@pytest.mark.parametrize(("count", "families"), [(12, 1), (13, 2), (32, 2), (80, 3)])
+def test_a_chain_before_a_reduction_reads_what_its_kernel_holds(count: int, families: int) -> None:
+    leaves = [sc.input((64, 64), f32, device="cuda") for _ in range(count)]
+    total = leaves[0]
+    for other in leaves[1:]:
+        total = total + other
+    program = sc.compile(sc.sum(total, axis=0), fast_profile(), target="sm_90a").program
+    found = [step.launches[0].spec.family for step in program.steps]
+    assert len(found) == families
+    assert found[-1] == "reduce_columns"
+    assert set(found[:-1]) <= {"elementwise_dense"}
+    assert len(program.steps[-1].inputs) <= 12
+
+
+def test_a_chain_before_a_reduction_is_cut_where_that_costs_least() -> None:
+    leaves = [sc.input((64, 64), f32, device="cuda") for _ in range(14)]
+    total = leaves[0]
+    for number, other in enumerate(leaves[1:]):
+        total = sc.cast(sc.cast(total * other, bf16), f32) if number == 8 else total * other
+    program = sc.compile(sc.sum(total, axis=1), fast_profile(), target="sm_90a").program
+    first, last = program.steps
+    assert first.outputs[0].dtype is bf16
+    assert len(last.inputs) == 5

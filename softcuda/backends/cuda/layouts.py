@@ -23,6 +23,7 @@ __all__ = [
     "fits_code",
     "fitted_tile",
     "strided_layouts",
+    "work_bytes",
 ]
 
 VECTOR_BYTES: Final = 16
@@ -33,6 +34,7 @@ _MOST_UNROLLED: Final = 4
 _LEAST_VECTOR_BYTES: Final = 8  # a vector below it costs more than lanes of operands with strides
 _HELD_BYTES: Final = 256
 _CODE: Final = 512
+_WORK_NUMBERS: Final = 8  # of its own that a function holds
 
 # Code of an op: 1 for plain ones, 8 for these, 24 for the others; twice that for 8-byte numbers,
 # 16 times for complex ones, whose functions are computed in f64.
@@ -195,6 +197,12 @@ def fitted_tile(chain: Sequence[Micro], moved: Sequence[DType], streamed: int) -
 def fits_code(chain: Sequence[Micro], elements: int) -> bool:
     """Return whether the code of a chain is short enough to stand there for so many elements."""
     return code_of(chain) * elements <= _CODE
+
+
+def work_bytes(chain: Sequence[Micro]) -> int:
+    """Return the registers that the largest function of a chain works in [bytes]."""
+    functions = [micro for micro in chain if micro.op.name not in _PLAIN]
+    return max([_WORK_NUMBERS * micro.dtype.itemsize for micro in functions], default=0)
 
 
 def code_of(chain: Sequence[Micro | Line]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.emitter import Part, chain_digest, chain_header, chain_label, emit
-from softcuda.backends.cuda.layouts import fits_code
+from softcuda.backends.cuda.layouts import fits_code, work_bytes
 from softcuda.backends.cuda.states import Measure
 from softcuda.backends.steps import Micro
 from softcuda.dtype import DType
@@ -31,6 +31,12 @@ REDUCE_THREADS: Final = 256
 SPACE_RANKS: Final = (8, 4, 64)  # of the spaces that kernels walk; 4 leaves room for more operands
 _VECTOR_BYTES: Final = 16
 _COPIES: Final = 2  # of a batch in a kernel: a whole one and the last
+_VECTOR_LEAST: Final = 8  # bytes of a vector below which one block of wider ones is better
+# By blocks of a multiprocessor: what a thread holds of operands, numbers and states without
+# spilling, 7 architectures [registers]; and of that for where an operand is read.
+_HELD: Final = {2: 70, 1: 137}
+_OFFSETS: Final = 9
+_PAIR_BYTES: Final = 16  # of values of a chain that are alive in any case
 _EVEN: Final = ("reduce_even_rows", "reduce_short_rows")  # of reduce_even.cu
 
 
@@ -75,7 +81,7 @@ def reduce_tile(
         dtypes: of the operands.
         varying: how many of them are more than one number.
         prologue: ops in front. Their code stands there for every element that is read at once, and
-            takes the registers of a third block.
+            takes the registers of a third block; many operands take narrower vectors, or one block.
     """
     tile = _bare_tile(measure, dtypes, varying)
     if not prologue:
@@ -85,7 +91,42 @@ def reduce_tile(
         loads //= 2
     while width > 1 and not fits_code(prologue, _COPIES * width):
         width //= 2
-    return ReduceTile(width, loads, min(tile.group, loads), 2)
+    made = ReduceTile(width, loads, min(tile.group, loads), 2)
+    return made if loads > 1 else _held_tile(made, measure, dtypes, prologue)
+
+
+def _held_tile(
+    tile: ReduceTile, measure: Measure, dtypes: Sequence[DType], prologue: Sequence[Micro]
+) -> ReduceTile:
+    """Return a tile of one load with the widest vectors whose registers blocks have.
+
+    Two blocks of vectors of 8 bytes or more come first, then one block of any.
+    """
+    itemsize = max(d.itemsize for d in dtypes)
+    widths = [tile.width >> shift for shift in range(tile.width.bit_length())]
+    aside = (work_bytes(prologue) + max(_alive_bytes(prologue) - _PAIR_BYTES, 0)) / 4
+    for blocks, most in _HELD.items():
+        for width in widths:
+            if blocks > 1 and width < tile.width and width * itemsize < _VECTOR_LEAST:
+                continue
+            each = sum(d.itemsize for d in dtypes) + measure.value + measure.nbytes / 2
+            if _OFFSETS * len(dtypes) + width * each / 4 + aside <= most:
+                return tile._replace(width=width, blocks=blocks)
+    return tile._replace(width=1, blocks=1)
+
+
+def _alive_bytes(prologue: Sequence[Micro]) -> int:
+    """Return what values inside a chain take where most of them are alive at once."""
+    last = {~source: at for at, micro in enumerate(prologue) for source in micro.sources}
+    most = held = 0
+    ends: dict[int, int] = {}
+    for at, micro in enumerate(prologue):
+        size = max(micro.dtype.itemsize, 4)
+        held += size - ends.pop(at, 0)
+        most = max(most, held)
+        end = last.get(at, at) + 1
+        ends[end] = ends.get(end, 0) + size
+    return most
 
 
 def _bare_tile(measure: Measure, dtypes: Sequence[DType], varying: int) -> ReduceTile:
@@ -122,12 +163,11 @@ def family_tile(
             return tile._replace(loads=min(rows, tile.loads), group=1)
         return tile._replace(loads=rows, group=1, blocks=4)
     if family == "reduce_columns":  # a state a column
-        third = 3 if is_bare else 2
-        if tile.width not in (2, 8):
-            has_third = tile.blocks == 3 and measure.value == 4
-            return tile._replace(blocks=third if has_third else 2)
-        blocks = third if tile.loads == 8 else 2
-        return tile._replace(loads=max(tile.loads // 2, 1), blocks=blocks)
+        is_halved = tile.width in (2, 8)
+        has_third = tile.loads == 8 if is_halved else tile.blocks == 3 and measure.value == 4
+        blocks = min(tile.blocks, 2) if not is_bare else 3 if has_third else 2
+        loads = max(tile.loads // 2, 1) if is_halved else tile.loads
+        return tile._replace(loads=loads, blocks=blocks)
     if family == "reduce_rows":  # places of vectors beside each other rise within each alone
         if measure.is_placed:
             return tile._replace(loads=min(tile.loads, 4), group=1)

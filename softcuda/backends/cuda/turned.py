@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from softcuda.backends.cuda.axes import Axes, fuse_axes
 from softcuda.backends.cuda.chain_headers import header_of
 from softcuda.backends.cuda.emitter import chain_digest, chain_label, reports
-from softcuda.backends.cuda.layouts import ChainInput, fits_code
+from softcuda.backends.cuda.layouts import ChainInput, fits_code, work_bytes
 from softcuda.backends.cuda.permute import Choice, Side, cheapest, grid_of, needs_wide
 from softcuda.backends.cuda.permute_kinds import THREADS, TileKind
 from softcuda.backends.cuda.tile_orders import grid_axes, packed_tiling
@@ -40,6 +40,10 @@ _PLACES_BYTES: Final = 12  # where an item lies on both sides and in the tile
 # By blocks of a multiprocessor: what a thread holds of operands without spilling, 7 architectures.
 _HELD_BYTES: Final = {3: 352, 2: 530}
 _COMPLEX: Final = 4  # times its bytes: parts are computed beside each other
+# The same of single elements: addresses of what is turned, places on every side beside.
+_SINGLE_BYTES: Final = {3: 240, 2: 448}
+_ADDRESS_BYTES: Final = 8
+_SIDE_BYTES: Final = 12
 
 
 class TurnedVariant(NamedTuple):
@@ -244,11 +248,20 @@ def _kind(
     values = rows * columns * sum(max(size, 4) for size in sizes)
     made = 4 * rows * columns
     held = rows * items * vectors + values + made + 4 * len(sizes) + _PLACES_BYTES * items
+    single = _single_bytes(problem, items, vectors) if rows * columns == 1 else 0
     for blocks, most in _HELD_BYTES.items():
-        if held <= most:
+        if held <= most and single <= _SINGLE_BYTES[blocks]:
             tile_us = _TILE_US + _ITEM_US * (items if rows * columns > 1 else items / 4)
             return TileKind(widest, rows, columns, items, blocks, turns, tile_us)
     return None
+
+
+def _single_bytes(problem: _Tiled, items: int, vectors: int) -> int:
+    """Return what a thread of so many single items holds, a vector being all that is turned."""
+    roles = problem.roles
+    addresses = _ADDRESS_BYTES * len(roles.turned) + _SIDE_BYTES * len(roles.sides)
+    beside = _ADDRESS_BYTES * len(roles.beside) + work_bytes(problem.chain)
+    return items * (vectors + addresses + _PLACES_BYTES) + beside
 
 
 def turned_spec(

@@ -1,0 +1,95 @@
+"""What the rule of gemm_tiles says of a step that is a product of matrices, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from softcuda.backends.cuda.contract_products import CLOCK, product_us
+from softcuda.backends.cuda.gemm import MAX_BLOCKS, Variant, chosen, planned_product
+from softcuda.backends.cuda.gemm_narrow import FILL, MIN_CHUNK, NarrowTile
+from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading
+from softcuda.backends.cuda.gemm_tiles import (
+    GEMM_TILES,
+    MULTIPROCESSORS,
+    GemmVariant,
+    gemm_cycles,
+    tile_count,
+    variants,
+)
+from softcuda.backends.cuda.planned import Launches
+from softcuda.backends.steps import Step, Unit
+from softcuda.dtype import compute_dtype
+from softcuda.target import Target
+
+__all__ = ["product_told"]
+
+_FAMILIES: Final = ("gemm_tiled", "gemm_narrow")
+
+
+def product_told(step: Step, target: Target) -> tuple[str, ...]:
+    """Return which tiles a product is cut into, and what the rule expects of them.
+
+    Args:
+        step: a contraction and the chain behind it.
+        target: that it was planned for.
+
+    Returns:
+        Sentences; none where its launches are not those of the rule.
+    """
+    if not any(launch.spec.family in _FAMILIES for launch in step.launches):
+        return ()
+    unit = Unit(step.chain, step.inputs, step.outputs[0], step.lines)
+    units = target.multiprocessors or MULTIPROCESSORS
+    for plan, variant in _choices(planned_product(unit)[1], target):
+        if _is_launched(step.launches, plan, variant):
+            tiles, expected = _tiles_told(plan, variant), _rule_told(plan, variant, units)
+            return (f"product: {tiles}", f"rule: {expected}")
+    return ()
+
+
+def _choices(plan: GemmPlan, target: Target) -> Iterator[tuple[GemmPlan, Variant]]:
+    """Yield what cuda_tiled chooses, and then what cuda_contract does of operands read anyhow."""
+    yield chosen(plan, target)
+    units, itemsize = target.multiprocessors or MULTIPROCESSORS, compute_dtype(plan.dtype).itemsize
+    if Reading.ANY in plan.readings:
+        tiles = GEMM_TILES[plan.dtype]
+        tried = (one for tile in tiles for one in variants(plan.size, tile, units, itemsize))
+        yield plan, min(tried, key=lambda one: product_us(plan, one, units))
+
+
+def _is_launched(launches: Launches, plan: GemmPlan, variant: Variant) -> bool:
+    """Return whether one of the launches has the tile and the blocks of a choice."""
+    blocks = variant.whole + (tile_count(plan.size, variant.tile) - variant.whole) * variant.splits
+    return any(
+        launch.spec.family in _FAMILIES
+        and f"_{variant.tile.name}_" in f"{launch.spec.variant}_"
+        and (blocks == launch.grid[0] or blocks > MAX_BLOCKS)
+        for launch in launches
+    )
+
+
+def _tiles_told(plan: GemmPlan, variant: Variant) -> str:
+    size, tile = plan.size, variant.tile
+    count = tile_count(size, tile)
+    cut = count - variant.whole
+    extents = f"{size.batches} x ({size.m}x{size.k} @ {size.k}x{size.n})"
+    parts = f"; {variant.whole} whole, {cut} cut"
+    if cut:
+        parts += f" into {variant.splits} parts of k {variant.k_chunk} each"
+    return f"{extents} in {count} tiles {tile.m}x{tile.n}{parts}"
+
+
+def _rule_told(plan: GemmPlan, variant: Variant, units: int) -> str:
+    tile = variant.tile
+    if isinstance(tile, NarrowTile):
+        return (
+            f"a few rows take gemm_narrow, cut into ceil({FILL} * {units} / tiles) parts of k "
+            f"{MIN_CHUNK} or more; no time is expected of it"
+        )
+    sized = GemmVariant(tile, variant.whole, variant.splits, variant.k_chunk)
+    cycles = gemm_cycles(plan.size, sized, units, compute_dtype(plan.dtype).itemsize)
+    return (
+        f"{cycles:.0f} cycles on {units} multiprocessors, {cycles / CLOCK:.1f} us at "
+        f"{CLOCK:.0f} MHz, the fewest of all tiles and cuts"
+    )
