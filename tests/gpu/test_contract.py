@@ -11,7 +11,7 @@ from op_cases import fast_profile, profile_of
 from test_gemm import assert_product, product, run, sample
 
 import softcuda as sc
-from softcuda.backends.cuda import contract
+from softcuda.backends.cuda import contract, contract_packed
 from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_plan import ContractProblem
 from softcuda.backends.cuda.contract_rule import cuts, shapes
@@ -48,7 +48,8 @@ def force(monkeypatch: pytest.MonkeyPatch, tile: ContractTile, shape: int, is_cu
         every = list(cuts(problem, choice, multiprocessors)) if is_cut else []
         return every[-1] if every else choice
 
-    monkeypatch.setattr(contract, "choose", chosen)
+    monkeypatch.setattr(contract_packed, "choose", chosen)
+    monkeypatch.setattr(contract_packed, "MAX_BYTES", 0)  # operands stay where they lie
     monkeypatch.setattr(contract, "sooner_product", lambda *_: None)
 
 
