@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from device_leaves import device_array
 from op_cases import fast_profile, profile_of
+from planning import plan_anew
 from test_gemm import assert_product, product, run, sample
 
 import softcuda as sc
@@ -48,6 +49,7 @@ def force(monkeypatch: pytest.MonkeyPatch, tile: ContractTile, shape: int, is_cu
         every = list(cuts(problem, choice, multiprocessors)) if is_cut else []
         return every[-1] if every else choice
 
+    plan_anew(monkeypatch)
     monkeypatch.setattr(contract_packed, "choose", chosen)
     monkeypatch.setattr(contract_packed, "MAX_BYTES", 0)  # operands stay where they lie
     monkeypatch.setattr(contract, "sooner_product", lambda *_: None)

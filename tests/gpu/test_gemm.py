@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gemm_units import labels_of
 from op_cases import profile_of
+from planning import plan_anew
 from tolerance import assert_close
 
 import softcuda as sc
@@ -101,6 +102,7 @@ def force(monkeypatch: pytest.MonkeyPatch, tile: GemmTile, splits: int, whole: i
         tiles = tile_count(size, tile)
         return cut_variant(size, tile, tiles if splits == 1 else min(whole, tiles - 1), splits)
 
+    plan_anew(monkeypatch)
     monkeypatch.setattr(gemm, "choose_variant", choose)
 
 
