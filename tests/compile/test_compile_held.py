@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 import pytest
@@ -20,10 +20,10 @@ WIDE = [
     (name, dtype, count, axis)
     for name in ("sum", "max", "var", "logsumexp")
     for dtype in (f32, f64, bf16)
-    for count in (3, 4, 5, 6, 8, 12, 32)
+    for count in (3, 4, 6, 12, 32)
     for axis in (0, 1)
 ]
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+ARCHITECTURES = ("sm_75", "sm_90a", "sm_100", "sm_120")  # what the others spill, one of these does
 
 
 def leaf(dims: tuple[int, ...], dtype: DType) -> sc.Tensor:
@@ -38,11 +38,15 @@ def program_of(output: sc.Tensor) -> Program:
     return sc.compile(output, fast_profile(), target="sm_90a").program
 
 
-def check(output: sc.Tensor, arch: str) -> None:
-    specs: dict[str, KernelSpec] = {
-        launch.spec.id: launch.spec for step in program_of(output).steps for launch in step.launches
-    }
-    for spec in specs.values():
+def kernels(outputs: Iterable[sc.Tensor]) -> set[KernelSpec]:
+    """Return the reductions and turned chains that graphs of one output each launch."""
+    steps = [step for output in outputs for step in program_of(output).steps]
+    specs = {launch.spec for step in steps for launch in step.launches}
+    return {spec for spec in specs if spec.family.startswith(("reduce", "elementwise_turned"))}
+
+
+def check(outputs: Iterable[sc.Tensor], arch: str) -> None:
+    for spec in kernels(outputs):
         resources = compile_unit(spec.unit, arch).resources
         assert resources is not None
         assert not resources.spill_store_bytes, (spec.id, arch, resources)
@@ -66,21 +70,16 @@ def turned(dtype: DType) -> Iterator[sc.Tensor]:
 
 @pytest.mark.parametrize("case", QUICK, ids=str)
 def test_chains_before_reductions(case: tuple[str, DType, int, int]) -> None:
-    check(reduced(*case), "sm_90a")
+    check([reduced(*case)], "sm_90a")
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 def test_turned_operands(dtype: DType) -> None:
-    for output in turned(dtype):
-        check(output, "sm_90a")
+    check(turned(dtype), "sm_90a")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_chains_of_every_width(arch: str) -> None:
-    for case in WIDE:
-        for columns in (1024, 333):
-            check(reduced(*case, columns), arch)
-    for dtype in (f32, f64, bf16):
-        for output in turned(dtype):
-            check(output, arch)
+    check((reduced(*case, columns) for case in WIDE for columns in (1024, 333)), arch)
+    check((output for dtype in (f32, f64, bf16) for output in turned(dtype)), arch)

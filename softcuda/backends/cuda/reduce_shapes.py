@@ -34,8 +34,11 @@ _COPIES: Final = 2  # of a batch in a kernel: a whole one and the last
 _VECTOR_LEAST: Final = 8  # bytes of a vector below which one block of wider ones is better
 # By blocks of a multiprocessor: what a thread holds of operands, numbers and states without
 # spilling, 7 architectures [registers]; and of that for where an operand is read.
-_HELD: Final = {2: 70, 1: 137}
+_HELD: Final = {2: 57, 1: 137}
+_SEVERAL: Final = 63  # the same of two blocks that have several batches in flight
 _OFFSETS: Final = 9
+_EXPONENTIAL: Final = 12  # that of f64 works in so many registers
+_WIDEST_ALONE: Final = 4  # elements of one block: 8 of bf16 are converted at once, and spill
 _PAIR_BYTES: Final = 16  # of values of a chain that are alive in any case
 _EVEN: Final = ("reduce_even_rows", "reduce_short_rows")  # of reduce_even.cu
 
@@ -91,8 +94,21 @@ def reduce_tile(
         loads //= 2
     while width > 1 and not fits_code(prologue, _COPIES * width):
         width //= 2
+    while loads > 1 and _held(width * loads, measure, dtypes, prologue) > _SEVERAL:
+        loads //= 2
     made = ReduceTile(width, loads, min(tile.group, loads), 2)
     return made if loads > 1 else _held_tile(made, measure, dtypes, prologue)
+
+
+def _held(
+    elements: int, measure: Measure, dtypes: Sequence[DType], prologue: Sequence[Micro]
+) -> float:
+    """Return the registers of a thread that reads so many elements of each operand at once."""
+    aside = (work_bytes(prologue) + max(_alive_bytes(prologue) - _PAIR_BYTES, 0)) / 4
+    each = sum(d.itemsize for d in dtypes) + measure.value + measure.nbytes / 2
+    if measure.state == "LogSumExp<f64>":
+        aside += _EXPONENTIAL
+    return _OFFSETS * len(dtypes) + elements * each / 4 + aside
 
 
 def _held_tile(
@@ -104,13 +120,13 @@ def _held_tile(
     """
     itemsize = max(d.itemsize for d in dtypes)
     widths = [tile.width >> shift for shift in range(tile.width.bit_length())]
-    aside = (work_bytes(prologue) + max(_alive_bytes(prologue) - _PAIR_BYTES, 0)) / 4
     for blocks, most in _HELD.items():
         for width in widths:
             if blocks > 1 and width < tile.width and width * itemsize < _VECTOR_LEAST:
                 continue
-            each = sum(d.itemsize for d in dtypes) + measure.value + measure.nbytes / 2
-            if _OFFSETS * len(dtypes) + width * each / 4 + aside <= most:
+            if blocks == 1 and width > _WIDEST_ALONE:
+                continue
+            if _held(width, measure, dtypes, prologue) <= most:
                 return tile._replace(width=width, blocks=blocks)
     return tile._replace(width=1, blocks=1)
 
