@@ -127,19 +127,10 @@ struct FullRow {
         } while (base < rows);
     }
 
-    // MADE(i) of all elements of the thread, joined in trees of a few at a time.
+    // MADE(i) of all elements of the thread, joined.
     template <typename MADE, typename JOIN>
     __device__ __forceinline__ Value joined(MADE made, JOIN join) const {
-        constexpr i32 GROUP = ELEMENTS < 8 ? ELEMENTS : 8;
-        Value parts[ELEMENTS / GROUP];
-#pragma unroll
-        for (i32 k = 0; k < ELEMENTS / GROUP; ++k) {
-            Value some[GROUP];
-#pragma unroll
-            for (i32 i = 0; i < GROUP; ++i) some[i] = made(k * GROUP + i);
-            parts[k] = tree(some, join);
-        }
-        return tree(parts, join);
+        return joined_elements<Value, ELEMENTS>(made, join);
     }
 
     // Stores lanes y of vector k of the row.

@@ -2,6 +2,7 @@
 //
 //   HeldRow   the row of a team, VECTORS of 16 bytes a thread, each at a distance of the team.
 //             IS_AHEAD: the team's next row is on its way meanwhile, not converted yet
+//   joined_elements   the numbers of a thread, joined
 //   rounded   numbers of the compute dtype as a vector of T
 //
 // A block that loads, computes, stores and ends has bytes in flight for a part of its time only,
@@ -13,6 +14,22 @@
 
 #include "packed.cuh"
 #include "row_space.cuh"
+
+// MADE(i) of ELEMENTS numbers of a thread, joined in trees of a few at a time, for the sake of
+// registers.
+template <typename VALUE, i32 ELEMENTS, typename MADE, typename JOIN>
+__device__ __forceinline__ VALUE joined_elements(MADE made, JOIN join) {
+    constexpr i32 GROUP = ELEMENTS < 8 ? ELEMENTS : 8;
+    VALUE parts[ELEMENTS / GROUP];
+#pragma unroll
+    for (i32 k = 0; k < ELEMENTS / GROUP; ++k) {
+        VALUE some[GROUP];
+#pragma unroll
+        for (i32 i = 0; i < GROUP; ++i) some[i] = made(k * GROUP + i);
+        parts[k] = tree(some, join);
+    }
+    return tree(parts, join);
+}
 
 // Two lanes at a time where the machine can.
 template <typename T, i32 WIDTH>
@@ -126,20 +143,10 @@ struct HeldRow {
         } while (IS_AHEAD && base < rows);
     }
 
-    // MADE(i) of all elements of the thread, joined in trees of a few at a time, for the sake of
-    // registers.
+    // MADE(i) of all elements of the thread, joined.
     template <typename MADE, typename JOIN>
     __device__ __forceinline__ Value joined(MADE made, JOIN join) const {
-        constexpr i32 GROUP = ELEMENTS < 8 ? ELEMENTS : 8;
-        Value parts[ELEMENTS / GROUP];
-#pragma unroll
-        for (i32 k = 0; k < ELEMENTS / GROUP; ++k) {
-            Value some[GROUP];
-#pragma unroll
-            for (i32 i = 0; i < GROUP; ++i) some[i] = made(k * GROUP + i);
-            parts[k] = tree(some, join);
-        }
-        return tree(parts, join);
+        return joined_elements<Value, ELEMENTS>(made, join);
     }
 
     // Stores lanes y of vector k of the row that begins there.
