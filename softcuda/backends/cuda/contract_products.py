@@ -11,15 +11,20 @@ from __future__ import annotations
 from typing import Final
 
 from softcuda.backends.cuda.contract_sides import SECTOR_BYTES
-from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches, planned_product
+from softcuda.backends.cuda.gemm import (
+    Variant,
+    chosen,
+    gemm_launches,
+    plan_cycles,
+    planned_product,
+)
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
 from softcuda.backends.cuda.gemm_packed import copy_us, packings
 from softcuda.backends.cuda.gemm_plan import GemmIndex, GemmPlan, Reading
 from softcuda.backends.cuda.gemm_tiles import (
+    CLOCK,
     GEMM_TILES,
     MULTIPROCESSORS,
-    GemmVariant,
-    gemm_cycles,
     part_bytes,
     variants,
 )
@@ -28,9 +33,8 @@ from softcuda.backends.steps import Unit
 from softcuda.dtype import compute_dtype
 from softcuda.target import Target
 
-__all__ = ["product_us", "sooner_product"]
+__all__ = ["product_us", "read_anyhow", "sooner_product"]
 
-CLOCK: Final = 1980.0  # cycles a microsecond, as gemm_tiled's rule counts them
 ANY: Final = 100.0  # see product_us
 TAKEN: Final = 0.9  # of what that rule expects, beside what contract.cu's rule expects of itself
 COPIES: Final = 0.2  # of a product: what copies in front of it may take
@@ -76,15 +80,10 @@ def product_us(plan: GemmPlan, variant: Variant, multiprocessors: int) -> float:
     """Return the microseconds that a product is expected to take: TAKEN of gemm_tiled's rule.
 
     Kernels that decide as they run how to read an operand take ANY * (1 / rows + 1 / columns)^1.5
-    of a tile longer: 1.13 times with 128 x 256, 1.5 times with 64 x 64, as measured. Kernels of a
-    few rows have a rule of their own, and are chosen where tiles are mostly empty: 0 for them.
+    of a tile longer: 1.13 times with 128 x 256, 1.5 times with 64 x 64, as measured.
     """
     tile = variant.tile
-    if isinstance(tile, NarrowTile):
-        return 0.0
-    sized = GemmVariant(tile, variant.whole, variant.splits, variant.k_chunk)
-    itemsize = compute_dtype(plan.dtype).itemsize
-    us = TAKEN * gemm_cycles(plan.size, sized, multiprocessors, itemsize) / CLOCK
+    us = TAKEN * plan_cycles(plan, variant, multiprocessors) / CLOCK
     is_any = Reading.ANY in plan.readings
     return us * (1 + ANY * (1 / tile.m + 1 / tile.n) ** 1.5) if is_any else us
 
@@ -94,12 +93,17 @@ def _chosen(plan: GemmPlan, target: Target) -> tuple[GemmPlan, Variant]:
     turned, variant = chosen(plan, target)
     if isinstance(variant.tile, NarrowTile) or Reading.ANY not in plan.readings:
         return turned, variant
+    return plan, read_anyhow(plan, target)
+
+
+def read_anyhow(plan: GemmPlan, target: Target) -> Variant:
+    """Return the soonest of all tiles and cuts where each step decides how to read."""
     units = target.multiprocessors or MULTIPROCESSORS
     itemsize = compute_dtype(plan.dtype).itemsize
     tried = (
         one for tile in GEMM_TILES[plan.dtype] for one in variants(plan.size, tile, units, itemsize)
     )
-    return plan, min(tried, key=lambda one: product_us(plan, one, units))
+    return min(tried, key=lambda one: product_us(plan, one, units))
 
 
 def _is_near(plan: GemmPlan) -> bool:

@@ -25,6 +25,7 @@ from softcuda.backends.cuda.gemm_tiles import (
     GemmTile,
     GemmVariant,
     choose_variant,
+    gemm_cycles,
     part_bytes,
     tile_count,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "gemm_launches",
     "gemm_spec",
     "narrow_spec",
+    "plan_cycles",
     "planned_product",
     "prepare_gemm",
     "product_launches",
@@ -60,6 +62,17 @@ __all__ = [
 Variant: TypeAlias = GemmVariant[GemmTile] | GemmVariant[NarrowTile]
 
 MAX_BLOCKS: Final = 2**31 - 1
+
+
+def plan_cycles(plan: GemmPlan, variant: Variant, multiprocessors: int) -> float:
+    """Return the cycles that a product is expected to take by the rule of gemm_tiles.
+
+    Kernels of a few rows have a rule of their own, and are chosen where tiles are mostly empty: 0.
+    """
+    if isinstance(variant.tile, NarrowTile):
+        return 0.0
+    sized = GemmVariant(variant.tile, variant.whole, variant.splits, variant.k_chunk)
+    return gemm_cycles(plan.size, sized, multiprocessors, compute_dtype(plan.dtype).itemsize)
 
 
 def gemm_spec(

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches
+from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches, plan_cycles
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
 from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading, plan_gemm
-from softcuda.backends.cuda.gemm_tiles import GemmVariant, gemm_cycles, part_bytes
+from softcuda.backends.cuda.gemm_tiles import CLOCK, part_bytes
 from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair
 from softcuda.backends.cuda.permute import Side, copy_launch
-from softcuda.backends.cuda.planned import Planned, aligned
+from softcuda.backends.cuda.planned import Planned, aligned, redirected
 from softcuda.backends.cuda.products import prepared_product
-from softcuda.backends.launches import KernelLaunch, scratch
+from softcuda.backends.launches import KernelLaunch, read, scratch
 from softcuda.backends.steps import Unit
 from softcuda.contraction.axes import Axes
 from softcuda.dtype import compute_dtype
@@ -27,7 +27,6 @@ from softcuda.target import Target
 
 __all__ = ["Packing", "copy_us", "packed_pair", "packings"]
 
-CLOCK: Final = 1980.0  # cycles a microsecond, as gemm_tiled's rule counts them
 TAKEN: Final = 0.97  # of what that rule expects
 COPY_US: Final = 2.0  # of a launch
 COPIED: Final = 3.6e6  # bytes a microsecond, read and written
@@ -81,9 +80,7 @@ def packings(unit: Unit, target: Target) -> Iterator[Packing]:
             continue
         if variant.tile.m * variant.tile.n < MIN_AREA or Reading.ANY in plan.readings:
             continue
-        sized = GemmVariant(variant.tile, variant.whole, variant.splits, variant.k_chunk)
-        itemsize = compute_dtype(plan.dtype).itemsize
-        cycles = gemm_cycles(plan.size, sized, target.multiprocessors, itemsize)
+        cycles = plan_cycles(plan, variant, target.multiprocessors)
         us = TAKEN * cycles / CLOCK + copy_us(nbytes) + (len(copied) - 1) * COPY_US
         yield Packing(plan, variant, packed.launches, packed.scratch_bytes, us)
 
@@ -104,6 +101,7 @@ def packed_pair(
     launches, used, total = list(made.launches), made.scratch_bytes, 0
     leader = axes[0] if len(copied) == 2 else axes[1 - copied[0]]
     depth = _far_first(leader, pair.classes.k)
+    where = [read(number) for number in range(len(unit.operands))]
     for operand in copied:
         own = axes[operand]
         rows = (pair.classes.m, pair.classes.n)[operand]
@@ -125,8 +123,7 @@ def packed_pair(
             target,
         )
         place = scratch(used)
-        arguments = tuple(place if each.kind == "write" else each for each in launch.arguments)
-        launches.append(replace(launch, arguments=arguments))
+        launches += redirected([launch], where, place)
         axes[operand], factors[operand] = dense, Factor(place, dtype)
         nbytes = dense.numel * dtype.itemsize
         used += aligned(nbytes)

@@ -25,6 +25,7 @@ from softcuda.backends.cuda.product_tile import ProductTile
 from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64
 
 __all__ = [
+    "CLOCK",
     "GEMM_TILES",
     "RULE",
     "Block",
@@ -45,6 +46,7 @@ SPLITS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 MAX_WHOLE: Final = 1 << 30  # with the parts behind them still a grid
 MIN_STEPS: Final = 4  # steps of BLOCK_K that a split has at least
 MULTIPROCESSORS: Final = 128  # where the target does not say
+CLOCK: Final = 1980.0  # cycles a microsecond, as the rule counts them
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from softcuda.backends.cuda.contract_products import CLOCK, product_us
-from softcuda.backends.cuda.gemm import MAX_BLOCKS, Variant, chosen, planned_product
+from softcuda.backends.cuda.contract_products import read_anyhow
+from softcuda.backends.cuda.gemm import MAX_BLOCKS, Variant, chosen, plan_cycles, planned_product
 from softcuda.backends.cuda.gemm_narrow import FILL, MIN_CHUNK, NarrowTile
 from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading
 from softcuda.backends.cuda.gemm_tiles import (
-    GEMM_TILES,
+    CLOCK,
     MULTIPROCESSORS,
-    GemmVariant,
-    gemm_cycles,
     tile_count,
-    variants,
 )
 from softcuda.backends.cuda.planned import Launches
 from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import compute_dtype
 from softcuda.target import Target
 
 __all__ = ["product_told"]
@@ -51,11 +47,8 @@ def product_told(step: Step, target: Target) -> tuple[str, ...]:
 def _choices(plan: GemmPlan, target: Target) -> Iterator[tuple[GemmPlan, Variant]]:
     """Yield what cuda_tiled chooses, and then what cuda_contract does of operands read anyhow."""
     yield chosen(plan, target)
-    units, itemsize = target.multiprocessors or MULTIPROCESSORS, compute_dtype(plan.dtype).itemsize
     if Reading.ANY in plan.readings:
-        tiles = GEMM_TILES[plan.dtype]
-        tried = (one for tile in tiles for one in variants(plan.size, tile, units, itemsize))
-        yield plan, min(tried, key=lambda one: product_us(plan, one, units))
+        yield plan, read_anyhow(plan, target)
 
 
 def _is_launched(launches: Launches, plan: GemmPlan, variant: Variant) -> bool:
@@ -87,8 +80,7 @@ def _rule_told(plan: GemmPlan, variant: Variant, units: int) -> str:
             f"a few rows take gemm_narrow, cut into ceil({FILL} * {units} / tiles) parts of k "
             f"{MIN_CHUNK} or more; no time is expected of it"
         )
-    sized = GemmVariant(tile, variant.whole, variant.splits, variant.k_chunk)
-    cycles = gemm_cycles(plan.size, sized, units, compute_dtype(plan.dtype).itemsize)
+    cycles = plan_cycles(plan, variant, units)
     return (
         f"{cycles:.0f} cycles on {units} multiprocessors, {cycles / CLOCK:.1f} us at "
         f"{CLOCK:.0f} MHz, the fewest of all tiles and cuts"
