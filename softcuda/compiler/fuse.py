@@ -175,7 +175,7 @@ class _Growing:
 
     def _cut_before(self, group: _Group) -> list[_Group]:
         """Return a group with an anchor, behind the chains that its kernel does not hold."""
-        most = getattr(self._known[self._choices[group.runner].backend_id], "MOST_BEFORE", None)
+        most = getattr(self._runner(group.runner), "MOST_BEFORE", None)
         members = [*reversed(group.before), group.runner]
         ends = cheapest_cuts(self._lines, members, most) if most else []
         parts = self._chains(group, members, ends)
@@ -216,8 +216,7 @@ class _Growing:
         line = self._lines[number]
         leads = follows
         if line.op.kind is not Kind.ELEMENTWISE:
-            runner = self._known[self._choices[number].backend_id]
-            leads = line.op.kind in getattr(runner, "EPILOGUES", ())
+            leads = line.op.kind in getattr(self._runner(number), "EPILOGUES", ())
         if not leads or number in self._roots or line.dims != user.dims:
             return False
         return len(set(self._users[number])) == 1
@@ -273,7 +272,7 @@ class _Growing:
     def _anchors(self, number: int, group: _Group) -> bool:
         """Return whether a line can be the anchor in front of a chain of elementwise lines."""
         line = self._lines[number]
-        runner = self._known[self._choices[number].backend_id]
+        runner = self._runner(number)
         return (
             group.anchor is None
             and not group.kept

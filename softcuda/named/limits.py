@@ -103,7 +103,5 @@ def _free_bytes(device: str) -> int:
         if device == "cuda":
             return int(session().context.memory_info().free_bytes)
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (NoDeviceError, ForkedProcessError):  # the driver says nothing here
-        return _UNKNOWN_BYTES
-    except (AttributeError, OSError, ValueError):  # a system that does not say
-        return _UNKNOWN_BYTES
+    except (NoDeviceError, ForkedProcessError, AttributeError, OSError, ValueError):
+        return _UNKNOWN_BYTES  # no driver that can be asked, or a system that does not say
