@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chain_cases import array_of, micro_of, operand_of, unit_of
+from computed_lines import check_lines
 from op_cases import fast_profile
 
 import softcuda as sc
@@ -14,7 +15,6 @@ from softcuda.backends import cuda_elementwise
 from softcuda.backends.cuda.emitter import emit
 from softcuda.compiler.program import Program
 from softcuda.dtype import f16, f32
-from softcuda.graph.op import Kind
 from softcuda.target import Target
 
 H200 = Target("cuda", "sm_90a", 132, 227, 60)
@@ -87,16 +87,7 @@ def test_every_line_is_made_once_and_read_afterwards(seed: int) -> None:
         else:
             made.append((a + b, a * b, sc.exp(a), sc.maximum(a, b))[kind % 4])
     program = program_of(*(x for x in made[3:] if rng.random() < 0.3), made[-1])
-    lines = program.graph.lines
-    known = {k for k, line in enumerate(lines) if line.op.kind is Kind.LEAF}
-    computed: list[int] = []
-    for step in program.steps:
-        assert {operand.value for operand in step.inputs} <= known
-        known |= {operand.value for operand in step.outputs}
-        computed += step.lines
-    work = [k for k, line in enumerate(lines) if line.op.kind not in (Kind.LEAF, Kind.VIEW)]
-    assert sorted(computed) == work
-    assert set(program.output_lines) <= known
+    check_lines(program)
 
 
 def test_the_text_of_a_chain_that_keeps_values() -> None:

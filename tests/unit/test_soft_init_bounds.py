@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
+from made_machine import MadeMachine
 
 from softcuda.tools.cells import Cell, Ledger, Outcome, State, scopes_of
 from softcuda.tools.estimates import affordable, call_s, cell_cost_s
@@ -13,34 +13,16 @@ from softcuda.tools.soft_init import main
 from softcuda.tools.sweep import sweep
 
 
-class Plain:
-    """A machine as fast as a small CPU, and its clock."""
-
-    backend_ids: tuple[str, ...] = ("cpu_fallback", "cpu_blas", "cuda_naive")
+class Plain(MadeMachine):
+    """A machine as fast as a small CPU."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self.asked: list[tuple[Cell, tuple[str, ...]]] = []
+        super().__init__(("cpu_fallback", "cpu_blas", "cuda_naive"), calls=7)
 
-    def clock(self) -> float:
-        return self.now
-
-    def prepare(self, cells: Sequence[Cell]) -> None:
-        """Have nothing to do ahead."""
-
-    def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
-    ) -> dict[str, Outcome]:
-        names = tuple(backend_ids)
-        self.asked.append((cell, names))
+    def took_s(self, cell: Cell, name: str) -> float:
         paces = {"cpu_fallback": 5e-10, "cpu_blas": 5e-11, "cuda_naive": 1e-12}
         power = 3 if cell.op == "matmul" else 1
-        found = {}
-        for name in names:
-            took = 2e-6 + cell.size**power * (paces[name] if power > 1 else 40 * paces[name])
-            self.now += 7 * took + 0.001
-            found[name] = Outcome(State.MEASURED, took * 1e6)
-        return found
+        return 2e-6 + cell.size**power * (paces[name] if power > 1 else 40 * paces[name])
 
 
 @pytest.mark.parametrize("sizes", [(256, 4096), (4096,), (3000, 4096)])

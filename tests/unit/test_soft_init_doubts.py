@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 import pytest
+from made_machine import MadeMachine
 
 from softcuda.profile.model import Row
 from softcuda.profile.resolve import default_profile
@@ -16,39 +17,26 @@ from softcuda.tools.sweep import sweep
 SCOPES = scopes_of({"matmul": ("f32",)})
 
 
-class Disturbed:
-    """A bench on which cpu_blas takes 15 ms at some sizes while something else runs."""
-
-    backend_ids: tuple[str, ...] = ("cpu_blas", "cpu_fallback")
+class Disturbed(MadeMachine):
+    """A machine on which cpu_blas takes 15 ms at some sizes while something else runs."""
 
     def __init__(
         self, disturbs: Callable[[float, int], bool], sizes: tuple[int, ...] = (128,)
     ) -> None:
+        super().__init__(("cpu_blas", "cpu_fallback"))
         self.disturbs = disturbs
         self.sizes = sizes
-        self.now = 0.0
-        self.asked: list[tuple[int, tuple[str, ...]]] = []
 
-    def clock(self) -> float:
-        return self.now
+    def took_s(self, cell: Cell, name: str) -> float:
+        times = sum(asked.size == cell.size for asked, _ in self.asked)
+        if name == "cpu_blas" and cell.size in self.sizes and self.disturbs(self.now, times):
+            return 15e-3
+        return 2e-6 + cell.size**3 * (1.2e-11 if name == "cpu_blas" else 3e-10)
 
-    def prepare(self, cells: Sequence[Cell]) -> None:
-        """Have nothing to do ahead."""
-
-    def measure(
-        self, cell: Cell, backend_ids: Iterable[str], allowance_s: float
-    ) -> dict[str, Outcome]:
-        names = tuple(backend_ids)
-        self.asked.append((cell.size, names))
-        found = {}
-        for name in names:
-            took = 2e-6 + cell.size**3 * (1.2e-11 if name == "cpu_blas" else 3e-10)
-            times = sum(size == cell.size for size, _ in self.asked)
-            if name == "cpu_blas" and cell.size in self.sizes and self.disturbs(self.now, times):
-                took = 15e-3
-            self.now += 5 * took + 0.001
-            found[name] = Outcome(State.MEASURED, took * 1e6)
-        return found
+    @property
+    def asked_sizes(self) -> list[tuple[int, tuple[str, ...]]]:
+        """Return what was asked for, by size."""
+        return [(cell.size, names) for cell, names in self.asked]
 
     def rows(self, budget_s: float) -> tuple[Ledger, list[Row]]:
         ledger = sweep(SCOPES, self, budget_s, lambda moment: None, clock=self.clock)
@@ -74,7 +62,7 @@ def test_a_disturbance_leaves_no_trace(disturbs: Callable[[float, int], bool]) -
     assert [(row.low, row.high, row.backend_id) for row in rows] == [(0, None, "cpu_blas")]
     for size, times in ledger.times("matmul", "f32"):
         assert times["cpu_blas"] == pytest.approx(2 + size**3 * 1.2e-5), size
-    sizes = [size for size, _ in machine.asked]
+    sizes = [size for size, _ in machine.asked_sizes]
     assert sizes.count(128) <= 3
 
 
@@ -90,26 +78,26 @@ def test_a_lasting_disturbance_is_confined_to_its_size() -> None:
 def test_what_was_skipped_is_taken_back_as_soon_as_it_fits() -> None:
     machine = Disturbed(lambda now, times: True, (32, 128))
     ledger, rows = machine.rows(math.inf)
-    sizes = [size for size, _ in machine.asked]
-    assert machine.asked[2] == (512, ("cpu_fallback",))  # 15 ms at 128 say 1 s at 512
+    sizes = [size for size, _ in machine.asked_sizes]
+    assert machine.asked_sizes[2] == (512, ("cpu_fallback",))  # 15 ms at 128 say 1 s at 512
     at = dict(ledger.at("matmul", "f32"))
     assert all(at[size]["cpu_blas"].state is State.MEASURED for size in SCOPES[0].sizes)
     assert backend_at(rows, 512) == "cpu_blas"
     place = sizes.index(64)  # shows that cpu_blas is not behind, and fast enough
     for step, size in enumerate((256, 512), start=1):
-        assert machine.asked[place + step] == (size, ("cpu_blas", "cpu_fallback"))
+        assert machine.asked_sizes[place + step] == (size, ("cpu_blas", "cpu_fallback"))
 
 
 def test_one_disturbed_size_keeps_nothing_from_being_tried() -> None:
     machine = Disturbed(lambda now, times: True)
     machine.rows(math.inf)
-    assert machine.asked[2] == (512, ("cpu_blas", "cpu_fallback"))
+    assert machine.asked_sizes[2] == (512, ("cpu_blas", "cpu_fallback"))
 
 
 def test_doubt_waits_until_the_other_first_sizes_are_measured() -> None:
     machine = Disturbed(lambda now, times: times == 1)
     machine.rows(math.inf)
-    assert [size for size, _ in machine.asked[:4]] == [32, 128, 512, 128]
+    assert [size for size, _ in machine.asked_sizes[:4]] == [32, 128, 512, 128]
 
 
 @pytest.mark.parametrize("budget_s", [0.1, 0.3, 0.5, 0.6, 0.7])
