@@ -105,7 +105,8 @@ class Segment:
         self._session = session
         self._steps = steps
         self._places = places
-        self._made: CudaGraph | Launch | None = None  # what `_launch` launches
+        self._graph: CudaGraph | None = None
+        self._alone: Launch | None = None
         self._launch: Callable[[], object] | None = None
         self.kernels = {
             number: [
@@ -157,8 +158,8 @@ class Segment:
         self._session.loader.prepare([bound.launch.spec for bound in kernels])
         if len(kernels) == 1 and not (self.host_inlets or self.copies or self.shared_inlets):
             (bound,) = kernels
-            self._made = alone = Launch(*self._function_of(bound), bound.args, bound.label)
-            return alone.launcher(stream=self._session.stream)
+            self._alone = Launch(*self._function_of(bound), bound.args, bound.label)
+            return self._alone.launcher(stream=self._session.stream)
         graph = CudaGraph(self._session.context, self.label)
         try:
             self._add_nodes(graph)
@@ -167,7 +168,7 @@ class Segment:
         except BaseException:
             self._forget_nodes()
             raise
-        self._made = graph
+        self._graph = graph
         return launch
 
     def _forget_nodes(self) -> None:
