@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
     using C = compute_t<T>;
     using Feed = Feeder<A, B, T, BOX, WAY_A, WAY_B, OFFSET>;
     constexpr bool IS_SWAPPED = Feed::LoaderA::IS_SWAPPED;
-    using Write = Writer<T, BOX, IS_SWAPPED, OFFSET, EPILOGUE, sizeof...(EXTRA), RANK>;
+    constexpr i32 COUNT = sizeof...(EXTRA) - Making<A>::numbers() - Making<B>::numbers();
+    using Write = Writer<T, BOX, IS_SWAPPED, OFFSET, EPILOGUE, COUNT, RANK>;
     constexpr i32 BLOCK_K = BOX::BLOCK_K, STAGES = BOX::STAGES;
     constexpr i32 IS_PLAIN = BOX::FETCH_K >= 0 ? 1 : 0;  // of fetches among products
     constexpr i32 SETS = sizeof(C) == 4 ? 2 : 1;  // of fragments: one is read while one is used
@@ -50,7 +51,8 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
     __shared__ typename Write::Shared writing;
 
     // load
-    Feed feeder(problem, a, b, feeding);
+    const void* const pointers[] = {extra..., nullptr};
+    Feed feeder(problem, a, b, pointers + COUNT, feeding);
 #pragma unroll 1
     for (i32 step = 0; step < STAGES - 1; ++step) {
         feeder.prepare();
@@ -80,8 +82,7 @@ __global__ void __launch_bounds__(BOX::THREADS, BOX::RESIDENT)
     if (SETS == 2) read(fragments[0], 0);
 
     // compute, store
-    const void* const pointers[] = {extra..., nullptr};
-    Write writer{problem, extras, pointers, out, partial, writing, corner};
+    Write writer{problem, first_of<COUNT>(extras), pointers, out, partial, writing, corner};
     C sums[BOX::THREAD_M][BOX::THREAD_N] = {};
     u32 task = blockIdx.x, slot = 0;
     i32 left = feeding.goals[slot].depth;

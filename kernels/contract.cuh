@@ -202,6 +202,14 @@ struct ExtraOperands {
     ExtraSides<RANK> of[COUNT == 0 ? 1 : COUNT];
 };
 
+// The first FIRST of them.
+template <i32 FIRST, i32 COUNT, i32 RANK>
+__device__ __forceinline__ const ExtraOperands<FIRST, RANK>& first_of(
+    const ExtraOperands<COUNT, RANK>& all) {
+    static_assert(FIRST <= COUNT, "no more than there are");
+    return reinterpret_cast<const ExtraOperands<FIRST, RANK>&>(all);
+}
+
 // Offset of a row or column in a further operand. Callers whose row does not exist ask for place 0,
 // which always does: the operand is read there, though nothing is stored.
 template <typename STRIDES>

@@ -45,9 +45,12 @@ struct Feeder {
     const B* from_b;
     bool is_plain;  // see fetch_plain
 
+    // `numbers` are the addresses of those that make A, then of those that make B.
     __device__ __forceinline__ Feeder(const Contraction& c, const A* first_a, const B* first_b,
-                                      Shared& held)
+                                      const void* const* numbers, Shared& held)
         : problem(c), a(first_a), b(first_b), shared(held) {
+        load_a.making.begin(numbers);
+        load_b.making.begin(numbers + Making<A>::numbers());
         load_a.is_aligned = reinterpret_cast<u64>(a) % LoaderA::BYTES == 0;
         load_b.is_aligned = reinterpret_cast<u64>(b) % LoaderB::BYTES == 0;
         is_plain = load_a.is_aligned && load_b.is_aligned && problem.depth > 0;

@@ -165,6 +165,7 @@ struct BoxLoader {
     bool is_aligned;
     i32 pitch;  // of ROWS_APART
     S staged[IS_DIRECT ? 1 : PIECES * RUN];
+    Making<S> making;
 
     // Where what an entry of no row reads, the first one once more, is held: of vectors that are
     // taken apart again where it belongs, since their last elements would lie beyond the box.
@@ -259,7 +260,9 @@ struct BoxLoader {
             const i32 place = entries[number].place;
             Vector<C, RUN> written;
 #pragma unroll
-            for (i32 i = 0; i < RUN; ++i) written.lanes[i] = as_factor<T>(staged[piece * RUN + i]);
+            for (i32 i = 0; i < RUN; ++i) {
+                written.lanes[i] = as_factor<T>(staged[piece * RUN + i], making);
+            }
             if constexpr (IS_TAKEN_APART) {
 #pragma unroll
                 for (i32 i = 0; i < RUN; ++i) {

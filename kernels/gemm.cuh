@@ -108,22 +108,6 @@ struct Rounded {
     using Result = T;
 };
 
-// Argument 0 of a chain is the product, the others are elements of the further operands.
-template <typename T, typename VALUES>
-struct ValueReader {
-    T product;
-    VALUES& values;
-
-    template <typename SLOT>
-    __device__ __forceinline__ auto operator()(SLOT) const {
-        if constexpr (SLOT::NUMBER == 0) {
-            return product;
-        } else {
-            return get<SLOT::NUMBER - 1>(values);
-        }
-    }
-};
-
 // Sum to result: rounded to T, then through the chain. Elements of its further operands are read
 // first, so that reads of several results wait together.
 template <typename T, typename EPILOGUE, i32 RANK, typename... EXTRA>

@@ -40,6 +40,8 @@ struct NarrowTile {
     const B* at[IS_ALONG_DEPTH ? COLUMNS : COLUMNS / WIDTH];  // first k of this thread's columns
     i64 next_k;
     C sums[FEW][COLUMNS];
+    Making<A> making_a;
+    Making<B> making_b;
 
     __device__ static __forceinline__ i32 column(i32 number) {
         if constexpr (IS_ALONG_DEPTH) return warp_index() * COLUMNS + number;
@@ -64,7 +66,7 @@ struct NarrowTile {
             if (k >= count) continue;
             const i64 place = problem.row_axes.offset(problem.a.rows, row) +
                               problem.a.depth.along[0] * (first + k);
-            held[i] = as_factor<T>(batch[place]);
+            held[i] = as_factor<T>(batch[place], making_a);
         }
         __syncthreads();
     }
@@ -88,7 +90,7 @@ struct NarrowTile {
             for (i32 j = 0; j < COLUMNS; ++j) {
 #pragma unroll
                 for (i32 i = 0; i < WIDTH; ++i) {
-                    const C other = as_factor<T>(found[j].lanes[i]);
+                    const C other = as_factor<T>(found[j].lanes[i], making_b);
                     sums[row][j] = fma_of(factors.lanes[i], other, sums[row][j]);
                 }
             }
@@ -101,7 +103,7 @@ struct NarrowTile {
             const C factor = held[row * NARROW_DEPTH + k];
 #pragma unroll
             for (i32 j = 0; j < COLUMNS; ++j) {
-                const C other = as_factor<T>(line[j / WIDTH].lanes[j % WIDTH]);
+                const C other = as_factor<T>(line[j / WIDTH].lanes[j % WIDTH], making_b);
                 sums[row][j] = fma_of(factor, other, sums[row][j]);
             }
         }
@@ -207,7 +209,11 @@ __global__ void __launch_bounds__(WARPS * 32, 1)
     alignas(16) __shared__ C held[Own::HELD];
 
     // load and compute
-    Own own{held, {}, 0, {}};
+    Own own{held, {}, 0, {}, {}, {}};
+    constexpr i32 NUMBERS = Making<A>::numbers() + Making<B>::numbers();
+    const void* const pointers[] = {extra..., nullptr};
+    own.making_a.begin(pointers + sizeof...(EXTRA) - NUMBERS);
+    own.making_b.begin(pointers + sizeof...(EXTRA) - Making<B>::numbers());
     const A* const few = a + problem.batch_axes.offset(problem.a.batches, tile.batch);
     const B* const wide = b + problem.batch_axes.offset(problem.b.batches, tile.batch);
     const bool is_aligned = reinterpret_cast<u64>(wide) % (WIDTH * sizeof(B)) == 0;
@@ -221,7 +227,6 @@ __global__ void __launch_bounds__(WARPS * 32, 1)
     own.gather();
 
     // store
-    const void* const pointers[] = {extra..., nullptr};
     const Finish<T, EPILOGUE, RANK, EXTRA...> finish{problem, extras, pointers};
     auto* const result = out + problem.batch_axes.offset(problem.out_batches, tile.batch);
     C* const part = partial + static_cast<i64>(work.part) * (FEW * Own::SPAN);

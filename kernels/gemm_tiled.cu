@@ -57,6 +57,11 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
     // load
     LoaderA load_a;
     LoaderB load_b;
+    constexpr i32 NUMBERS = Making<A>::numbers() + Making<B>::numbers();
+    const void* const pointers[] = {extra..., nullptr};
+    const void* const* const numbers = pointers + sizeof...(EXTRA) - NUMBERS;
+    load_a.making.begin(numbers);
+    load_b.making.begin(numbers + Making<A>::numbers());
     load_a.open(a + problem.batch_axes.offset(problem.a.batches, tile.batch), problem.a,
                 problem.row_axes, tile.first_row, problem.m, row_offsets);
     load_b.open(b + problem.batch_axes.offset(problem.b.batches, tile.batch), problem.b,
@@ -205,7 +210,6 @@ __global__ void __launch_bounds__(TILE::THREADS, 1)
         const i32 own = min(tile.first_column + column, problem.n - 1);
         column_offsets[column] = problem.column_axes.offset(problem.out_columns, own);
     }
-    const void* const pointers[] = {extra..., nullptr};
     const Finish<T, EPILOGUE, RANK, EXTRA...> finish{problem, extras, pointers};
     auto* const result = out + problem.batch_axes.offset(problem.out_batches, tile.batch);
     C* const part = partial + static_cast<i64>(work.part) * (TILE::BLOCK_M * TILE::BLOCK_N);

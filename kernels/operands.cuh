@@ -201,3 +201,19 @@ template <i32 K, typename VALUE>
 __device__ __forceinline__ VALUE& get(Member<K, VALUE>& member) {
     return member.value;
 }
+
+// What a chain reads: argument 0 is a value of its own, the others are held by a tuple.
+template <typename T, typename VALUES>
+struct ValueReader {
+    T first;
+    VALUES& values;
+
+    template <typename SLOT>
+    __device__ __forceinline__ auto operator()(SLOT) const {
+        if constexpr (SLOT::NUMBER == 0) {
+            return first;
+        } else {
+            return get<SLOT::NUMBER - 1>(values);
+        }
+    }
+};

@@ -18,7 +18,7 @@
 // Kernel (2022); Huerta et al., Analyzing Modern NVIDIA GPU Cores (2025), for register banks.
 #pragma once
 
-#include "common.cuh"
+#include "made.cuh"
 
 constexpr i32 MAX_AXES = 8;
 
@@ -146,6 +146,11 @@ __device__ __forceinline__ compute_t<T> as_factor(S value) {
     } else {
         return convert<compute_t<T>>(convert<T>(value));
     }
+}
+// The same of an element that may have to be made first.
+template <typename T, typename S>
+__device__ __forceinline__ compute_t<T> as_factor(S element, const Making<S>& making) {
+    return as_factor<T>(making.made(element));
 }
 
 // ---- fragments ----------------------------------------------------------------------------------

@@ -113,10 +113,11 @@ struct Pieces {
         }
     }
     // What a piece held, in the compute type.
-    __device__ static __forceinline__ void store_piece(const S* held, C* to) {
+    __device__ static __forceinline__ void store_piece(const S* held, C* to,
+                                                       const Making<S>& making) {
         Vector<C, WIDTH> written;
 #pragma unroll
-        for (i32 i = 0; i < WIDTH; ++i) written.lanes[i] = as_factor<T>(held[i]);
+        for (i32 i = 0; i < WIDTH; ++i) written.lanes[i] = as_factor<T>(held[i], making);
         if constexpr (ALONG_DEPTH) {
 #pragma unroll
             for (i32 i = 0; i < WIDTH; ++i) to[i * Lines::STRIDE] = written.lanes[i];
@@ -125,11 +126,12 @@ struct Pieces {
         }
     }
     // What was held into shared memory, `own` being this thread's first place.
-    __device__ static __forceinline__ void stash(const S* staged, C* own) {
+    __device__ static __forceinline__ void stash(const S* staged, C* own,
+                                                 const Making<S>& making) {
         if constexpr (!IS_DIRECT) {
 #pragma unroll
             for (i32 piece = 0; piece < COUNT; ++piece) {
-                store_piece(staged + piece * WIDTH, own + step(piece));
+                store_piece(staged + piece * WIDTH, own + step(piece), making);
             }
         }
     }
@@ -154,6 +156,7 @@ struct LineLoader {
     i64 next_tile;
     bool is_aligned;
     S staged[Own::HELD];
+    Making<S> making;
 
     // Rows from `first` on, of `count`.
     __device__ __forceinline__ void open(const S* batch, const OperandLayout& layout,
@@ -205,7 +208,7 @@ struct LineLoader {
         }
     }
     // Ends the way of what came through registers.
-    __device__ __forceinline__ void stash(C* own) const { Own::stash(staged, own); }
+    __device__ __forceinline__ void stash(C* own) const { Own::stash(staged, own, making); }
 };
 
 // ---- any number of axes -------------------------------------------------------------------------
@@ -224,6 +227,7 @@ struct AnyLoader {
     i32 path;
     static constexpr bool is_aligned = true;  // or read element by element
     S staged[ROWS * BLOCK_K / THREADS];
+    Making<S> making;
 
     // Fills `table` with the addresses of the tile's rows: from `first` on, of `count`.
     __device__ __forceinline__ void open(const S* batch, const OperandLayout& layout,
@@ -270,7 +274,7 @@ struct AnyLoader {
     }
     __device__ __forceinline__ void fetch_rest(i32, C* tile) { fetch(tile); }
     __device__ __forceinline__ void stash(C* tile) const {
-        by_path([&](auto own) { own.stash(staged, tile + own.place()); });
+        by_path([&](auto own) { own.stash(staged, tile + own.place(), making); });
     }
 };
 

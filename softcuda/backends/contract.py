@@ -76,6 +76,7 @@ def _check_callables(backend: Any, name: str) -> None:
         "bind",
         "absorbs",
         "carries",
+        "makes",
         "in_place",
         "further_kernels",
         "told",

@@ -17,6 +17,7 @@ from softcuda.backends.cuda.contraction_limits import (
 from softcuda.backends.cuda.dots import dot_steps
 from softcuda.backends.cuda.gemm import GEMM_KERNELS, further_products, prepare_gemm
 from softcuda.backends.cuda.gemm_told import product_told
+from softcuda.backends.cuda.making_rule import makes_verdict
 from softcuda.backends.steps import Step, Unit, Verdict
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
@@ -33,6 +34,7 @@ __all__ = [
     "carries",
     "further_kernels",
     "in_place",
+    "makes",
     "prepare",
     "supports",
     "told",
@@ -63,6 +65,18 @@ def absorbs(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
 def carries(chain: Sequence[Line], reads: Sequence[Line], registers: int) -> Verdict:
     """Return whether a kernel holds the chain behind a contraction."""
     return carried_verdict(BACKEND_ID, chain, reads, registers)
+
+
+def makes(
+    chain: Sequence[Line],
+    numbers: Sequence[Line],
+    line: Line,
+    operands: Sequence[Line],
+    number: int,
+    target: Target,
+) -> Verdict:
+    """Return whether a kernel makes operand `number` by a chain as it loads it, and why."""
+    return makes_verdict(BACKEND_ID, chain, numbers, line, operands, number, target)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:

@@ -48,7 +48,7 @@ def compile_graph(graph: Graph, settings: Settings) -> Program:
     }
     return Program(
         graph=final,
-        choices=chosen.choices,
+        choices=groups.noted(chosen.choices),
         origin=_origin(simplified.origin, chosen),
         steps=allocation.steps,
         ending=allocation.ending,

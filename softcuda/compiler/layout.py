@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from softcuda.backends.steps import Operand
@@ -11,7 +12,7 @@ from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.views import view_strides
 
-__all__ = ["Layout", "layout_of", "operand_at"]
+__all__ = ["Layout", "layout_of", "operand_at", "seen_through", "viewed_lines"]
 
 
 class Layout(NamedTuple):
@@ -54,3 +55,40 @@ def _forward(dims: Dims, strides: Dims) -> Dims:
 def operand_at(line: Line, layout: Layout) -> Operand:
     """Return what a step reads where it reads this line."""
     return Operand(layout.base, layout.offset, line.dims, layout.strides, line.dtype)
+
+
+def seen_through(
+    views: Sequence[int], line: Line, layout: Layout, lines: Sequence[Line]
+) -> Layout | None:
+    """Return the layout of a line's value seen through views of another one of its extents.
+
+    Args:
+        views: numbers of the views, in the order in which they are taken.
+        line: whose value is seen.
+        layout: how it lies.
+        lines: of the graph.
+
+    Returns:
+        The layout, or None for a reshape that needs a copy of the value first.
+    """
+    dims, (base, offset, strides) = line.dims, layout
+    for number in views:
+        view = lines[number]
+        window = view_strides(view.op.name, view.params, dims, strides)
+        if window is None:
+            return None
+        dims, offset = view.dims, offset + window.offset
+        strides = _forward(dims, window.strides)
+    return Layout(base, offset, strides)
+
+
+def viewed_lines(lines: Sequence[Line], source: int) -> tuple[int, tuple[int, ...]]:
+    """Return the line that a line is a view of, itself where it is none, and the views behind it.
+
+    The views come in the order in which they are taken.
+    """
+    views: list[int] = []
+    while lines[source].op.kind is Kind.VIEW:
+        views.append(source)
+        source = lines[source].inputs[0]
+    return source, tuple(views[::-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from softcuda.backends.steps import Step, Unit
@@ -71,10 +72,22 @@ class Chosen(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """A graph cut into units; each unit's lines in order, the last one its result."""
+    """A graph cut into units; each unit's lines in order, the last one its result.
+
+    `notes` says of lines why they stand in the unit that they are in: pairs (line, note).
+    """
 
     units: tuple[Unit, ...]
     backend_ids: tuple[str, ...]
+    notes: tuple[tuple[int, str], ...] = ()
+
+    def noted(self, choices: Sequence[Choice]) -> tuple[Choice, ...]:
+        """Return the decisions of the lines with these notes."""
+        made = list(choices)
+        for number, note in self.notes:
+            known = made[number].note
+            made[number] = made[number]._replace(note=f"{known}; {note}" if known else note)
+        return tuple(made)
 
 
 class Program(NamedTuple):

@@ -28,6 +28,7 @@ from softcuda.backends.cuda.products import (
     SUM_THREADS,
     PreparedProduct,
     fits_parameters,
+    numbers_of,
     packed_parameters,
     prepared_product,
     product_spec,
@@ -35,7 +36,7 @@ from softcuda.backends.cuda.products import (
     sum_spec,
     with_chain,
 )
-from softcuda.backends.launches import Argument, scratch, write
+from softcuda.backends.launches import scratch, write
 from softcuda.backends.steps import Step, Unit
 from softcuda.dtype import DType, compute_dtype, f32, f64
 from softcuda.kernelspec import KernelSpec
@@ -157,7 +158,7 @@ def _has_box(problem: ContractProblem) -> bool:
 
 def _fits(problem: ContractProblem, choice: BoxChoice) -> bool:
     """Return whether a kernel takes the strides of a chain's operands."""
-    count = len(problem.epilogue.operands)
+    count = len(problem.epilogue.operands) + len(numbers_of(problem.factors))
     nbytes = 8 * EXTRA_INDICES * extra_rank(problem, choice) * max(count, 1)
     return fits_parameters(CONTRACTION_BYTES, nbytes, count)
 
@@ -178,7 +179,8 @@ def contract_launches(
     wide = needs_wide_offsets(problem, choice)
     ways = (choice.rows.way, choice.columns.way)
     spec = contract_spec(problem.a.dtype, problem.b.dtype, problem.dtype, tile, ways, wide)
-    parameters = _parameters(problem, choice)
+    packed = pack_contraction(problem, choice), pack_extra_operands(problem, choice)
+    parameters = packed_parameters(*packed, problem.epilogue, problem.factors)
     operands = problem.a.argument, problem.b.argument
     batches = problem.batches.count
     cut = batches * choice.tiles_of_batch - choice.whole
@@ -186,17 +188,14 @@ def contract_launches(
     blocks = min(choice.tasks(batches), (multiprocessors or MULTIPROCESSORS) * tile.resident)
     chain = problem.dtype, problem.epilogue, rank
     first = launch_in_row(
-        with_chain(spec, *chain), blocks, (write(), parts, *operands, *parameters)
+        with_chain(spec, *chain, problem.factors),
+        blocks,
+        (write(), parts, *operands, *parameters),
     )
     if not cut:
         return (first,)
     sums = with_chain(_sum_spec(problem.dtype), *chain)
+    parameters = packed_parameters(*packed, problem.epilogue)
     vectors = cut * tile.m * tile.n // problem.width
     last = launch_in_row(sums, -(-vectors // SUM_THREADS), (write(), parts, *parameters))
     return first, last
-
-
-def _parameters(problem: ContractProblem, choice: BoxChoice) -> tuple[Argument, ...]:
-    """Return the arguments that both kernels end with."""
-    shape, extras = pack_contraction(problem, choice), pack_extra_operands(problem, choice)
-    return packed_parameters(shape, extras, problem.epilogue)

@@ -14,7 +14,8 @@ from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_plan import ContractProblem, plan_contraction
 from softcuda.backends.cuda.contract_rule import choose, contract_us
 from softcuda.backends.cuda.contract_ways import Way
-from softcuda.backends.cuda.gemm_packed import copy_us, packed_pair
+from softcuda.backends.cuda.copy_costs import copy_us
+from softcuda.backends.cuda.gemm_packed import packed_pair
 from softcuda.backends.cuda.gemm_tiles import MULTIPROCESSORS
 from softcuda.backends.cuda.naive_contraction import PreparedPair
 from softcuda.backends.cuda.products import PreparedProduct

@@ -77,6 +77,11 @@ class ContractProblem:
     epilogue: Part
 
     @property
+    def factors(self) -> tuple[Factor, Factor]:
+        """What gives the rows, and what gives the columns."""
+        return self.a, self.b
+
+    @property
     def extras(self) -> int | None:
         """Further operands of the chain behind; None where there is no chain."""
         return len(self.epilogue.operands) if self.epilogue.chain else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from softcuda.backends.cuda.contract_sides import SECTOR_BYTES
+from softcuda.backends.cuda.copy_costs import copy_us
 from softcuda.backends.cuda.gemm import (
     Variant,
     chosen,
@@ -19,7 +20,7 @@ from softcuda.backends.cuda.gemm import (
     planned_product,
 )
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
-from softcuda.backends.cuda.gemm_packed import copy_us, packings
+from softcuda.backends.cuda.gemm_packed import packings
 from softcuda.backends.cuda.gemm_plan import GemmIndex, GemmPlan, Reading
 from softcuda.backends.cuda.gemm_tiles import (
     CLOCK,

@@ -15,7 +15,7 @@ from softcuda.contraction.classes import classify
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 
-__all__ = ["MAX_EXTRAS", "carried_verdict", "chain_verdict", "contraction_verdict"]
+__all__ = ["MAX_EXTRAS", "carried_verdict", "chain_verdict", "class_extents", "contraction_verdict"]
 
 # Of the chain behind a product: operands beside it, whose strides along 8 axes of every index are
 # parameters that gemm_tiled.cu takes; registers that operands and values inside take for one
@@ -40,8 +40,9 @@ def contraction_verdict(backend_id: str, line: Line, operands: Sequence[Line]) -
         return Verdict(False, f"{backend_id} computes matmul, not {line.op.name}")
     if not line.dtype.is_float:
         return Verdict(False, f"{backend_id} computes f16, bf16, f32 and f64, not {line.dtype}")
-    found = _extents(line, operands)
-    for name, extents in found.items():
+    found = class_extents(line, operands)
+    for name in ("batch", "m", "n", "k"):
+        extents = found[name]
         if math.prod(extents) > _MAX_EXTENT:
             return Verdict(
                 False, f"{name} of {math.prod(extents)}; {backend_id} takes up to {_MAX_EXTENT}"
@@ -95,13 +96,26 @@ def carried_verdict(
     return Verdict(True)
 
 
-def _extents(line: Line, operands: Sequence[Line]) -> dict[str, list[int]]:
-    """Return the extents above 1 of the labels of each class, by the class's name."""
+def class_extents(line: Line, operands: Sequence[Line]) -> dict[str, list[int]]:
+    """Return the extents above 1 of the labels of each class, by the class's name.
+
+    Args:
+        line: a contraction.
+        operands: the lines it reads; labels that one of them alone has are "private_a" and
+            "private_b".
+    """
     params: Any = line.params
     a, b = (
         {label: extent for label, extent in zip(labels, operand.dims, strict=True) if extent != 1}
         for labels, operand in zip((params.a, params.b), operands, strict=True)
     )
     classes = classify(tuple(a), tuple(b), tuple(x for x in params.out if x in a or x in b))
-    found = {"batch": classes.batch, "m": classes.m, "n": classes.n, "k": classes.k}
+    found = {
+        "batch": classes.batch,
+        "m": classes.m,
+        "n": classes.n,
+        "k": classes.k,
+        "private_a": classes.private_a,
+        "private_b": classes.private_b,
+    }
     return {name: [(a | b)[label] for label in labels] for name, labels in found.items()}

@@ -22,6 +22,7 @@ from softcuda.backends.cuda.gemm_plan import (
 )
 from softcuda.backends.cuda.gemm_tiles import (
     GEMM_TILES,
+    MULTIPROCESSORS,
     GemmTile,
     GemmVariant,
     choose_variant,
@@ -29,6 +30,7 @@ from softcuda.backends.cuda.gemm_tiles import (
     part_bytes,
     tile_count,
 )
+from softcuda.backends.cuda.making_rule import ISSUED, SHARE, loading_code
 from softcuda.backends.cuda.naive_contraction import PreparedPair
 from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
 from softcuda.backends.cuda.products import (
@@ -40,7 +42,7 @@ from softcuda.backends.cuda.products import (
     sum_spec,
     with_chain,
 )
-from softcuda.backends.launches import Argument, scratch, write
+from softcuda.backends.launches import scratch, write
 from softcuda.backends.steps import Step, Unit
 from softcuda.dtype import DType, bf16, compute_dtype, f16, f32, f64
 from softcuda.kernelspec import KernelSpec
@@ -67,12 +69,16 @@ MAX_BLOCKS: Final = 2**31 - 1
 def plan_cycles(plan: GemmPlan, variant: Variant, multiprocessors: int) -> float:
     """Return the cycles that a product is expected to take by the rule of gemm_tiles.
 
-    Kernels of a few rows have a rule of their own, and are chosen where tiles are mostly empty: 0.
+    Instructions of chains in the loads are added, for each tile that loads an element. Kernels of a
+    few rows have a rule of their own, and are chosen where tiles are mostly empty: 0.
     """
     if isinstance(variant.tile, NarrowTile):
         return 0.0
     sized = GemmVariant(variant.tile, variant.whole, variant.splits, variant.k_chunk)
-    return gemm_cycles(plan.size, sized, multiprocessors, compute_dtype(plan.dtype).itemsize)
+    cycles = gemm_cycles(plan.size, sized, multiprocessors, compute_dtype(plan.dtype).itemsize)
+    made = variant.tile.m * loading_code(plan.a) + variant.tile.n * loading_code(plan.b)
+    loaded = tile_count(plan.size, variant.tile) * plan.size.k * made
+    return cycles + loaded / (ISSUED * SHARE * (multiprocessors or MULTIPROCESSORS))
 
 
 def gemm_spec(
@@ -225,19 +231,21 @@ def gemm_launches(
     else:
         alone = gemm_spec(*dtypes, tile, readings)
     chain = plan.dtype, plan.epilogue, plan.extra_rank
-    spec = with_chain(alone, *chain)
+    factors = plan.a, plan.b
+    spec = with_chain(alone, *chain, factors)
     operands = plan.a.argument, plan.b.argument
     tiles = tile_count(size, tile)
     cut = tiles - variant.whole
     if cut:
-        parameters = _parameters(plan, variant, 0, variant.whole)
+        problem = pack_problem(plan, variant, 0, variant.whole), pack_extras(plan), plan.epilogue
+        parameters = packed_parameters(*problem)
         sums, parts = with_chain(_sum_spec(plan.dtype), *chain), scratch(part_place)
         vectors = cut * tile.m * tile.n // plan.width
         return (
             launch_in_row(
                 spec,
                 variant.whole + cut * variant.splits,
-                (write(), parts, *operands, *parameters),
+                (write(), parts, *operands, *packed_parameters(*problem, factors)),
             ),
             launch_in_row(sums, -(-vectors // SUM_THREADS), (write(), parts, *parameters)),
         )
@@ -245,14 +253,7 @@ def gemm_launches(
     made = []
     for first in range(0, size.batches, MAX_BLOCKS // each):
         blocks = each * min(MAX_BLOCKS // each, size.batches - first)
-        parameters = _parameters(plan, variant, first, blocks)
+        problem = pack_problem(plan, variant, first, blocks), pack_extras(plan), plan.epilogue
+        parameters = packed_parameters(*problem, factors)
         made.append(launch_in_row(spec, blocks, (write(), write(), *operands, *parameters)))
     return tuple(made)
-
-
-def _parameters(
-    plan: GemmPlan, variant: Variant, first_batch: int, whole: int
-) -> tuple[Argument, ...]:
-    """Return the arguments that both kernels end with."""
-    problem = pack_problem(plan, variant, first_batch, whole)
-    return packed_parameters(problem, pack_extras(plan), plan.epilogue)

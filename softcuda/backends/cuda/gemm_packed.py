@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from softcuda.backends.cuda.copy_costs import COPY_US, copy_us
 from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches, plan_cycles
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
 from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading, plan_gemm
@@ -25,11 +26,9 @@ from softcuda.contraction.axes import Axes
 from softcuda.dtype import compute_dtype
 from softcuda.target import Target
 
-__all__ = ["Packing", "copy_us", "packed_pair", "packings"]
+__all__ = ["Packing", "packed_pair", "packings"]
 
 TAKEN: Final = 0.97  # of what that rule expects
-COPY_US: Final = 2.0  # of a launch
-COPIED: Final = 3.6e6  # bytes a microsecond, read and written
 MAX_COPIED_BYTES: Final = 1 << 30  # of scratch
 MIN_AREA: Final = 64 * 64  # of a tile: the rule of smaller ones expects too little
 
@@ -57,11 +56,6 @@ class Packing(NamedTuple):
         launches = gemm_launches(plan, variant, plan.readings, self.scratch_bytes)
         nbytes = part_bytes(plan.size, variant, compute_dtype(plan.dtype).itemsize)
         return (*self.copies, *launches), self.scratch_bytes + nbytes
-
-
-def copy_us(nbytes: int) -> float:
-    """Return the microseconds that a copy of so many bytes is expected to take."""
-    return COPY_US + 2 * nbytes / COPIED
 
 
 def packings(unit: Unit, target: Target) -> Iterator[Packing]:
@@ -112,20 +106,20 @@ def packed_pair(
         )
         source = own.over(order)
         dense = Axes.dense(source.labels, source.dims)
-        dtype = factors[operand].dtype
+        itemsize = factors[operand].dtype.itemsize
         start = _start(unit, factors[operand])
         launch = copy_launch(
             source.dims,
             factors[operand].argument,
             Side(start, source.strides),
             Side(0, dense.strides),
-            dtype.itemsize,
+            itemsize,
             target,
         )
         place = scratch(used)
         launches += redirected([launch], where, place)
-        axes[operand], factors[operand] = dense, Factor(place, dtype)
-        nbytes = dense.numel * dtype.itemsize
+        axes[operand], factors[operand] = dense, factors[operand]._replace(argument=place)
+        nbytes = dense.numel * itemsize
         used += aligned(nbytes)
         total += nbytes
     packed = replace(pair, a=axes[0], b=axes[1])

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, fuse_axes
+from softcuda.backends.cuda.making import Making
 from softcuda.backends.cuda.planned import Launches, aligned, launch_in_row, one_step
 from softcuda.backends.host.contraction import Pair, pair_of
 from softcuda.backends.launches import Argument, KernelLaunch, i64, packed, read, scratch, write
@@ -51,10 +52,19 @@ _DTYPES: Final = (i32, i64_dtype, f16, bf16, f32, f64)
 
 
 class Factor(NamedTuple):
-    """An operand of a product: where its first element is, and what is stored there."""
+    """An operand of a product: where its first element is, and what is stored there.
+
+    `making` is the chain that makes its elements as they are loaded, None where they are stored.
+    """
 
     argument: Argument
     dtype: DType
+    making: Making | None = None
+
+    @property
+    def code(self) -> int:
+        """Plain instructions about that make an element as it is loaded."""
+        return self.making.code if self.making else 0
 
 
 class PreparedPair(NamedTuple):

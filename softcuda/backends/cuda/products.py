@@ -1,15 +1,17 @@
 """What the kernels of products have in common: their names, chains and parameters.
 
 gemm_tiled.cu, gemm_narrow.cu and contract.cu multiply; whichever it is, a chain of elementwise ops
-takes the place of its rounding, and the parts of tiles that are cut are added by one more kernel.
+takes the place of its rounding, others make the elements of its operands as they are loaded, and
+the parts of tiles that are cut are added by one more kernel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from softcuda.backends.cuda.chain_headers import header_of
+from softcuda.backends.cuda.chain_headers import Struct, joint_header
 from softcuda.backends.cuda.emitter import (
     Part,
     chain_digest,
@@ -17,7 +19,8 @@ from softcuda.backends.cuda.emitter import (
     chain_label,
     split,
 )
-from softcuda.backends.cuda.naive_contraction import PreparedPair, prepared_pair
+from softcuda.backends.cuda.making import making_of
+from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair, prepared_pair
 from softcuda.backends.cuda.planned import Launches
 from softcuda.backends.launches import Argument, packed, read
 from softcuda.backends.steps import Operand, Unit
@@ -30,6 +33,7 @@ __all__ = [
     "SUM_THREADS",
     "PreparedProduct",
     "fits_parameters",
+    "numbers_of",
     "packed_parameters",
     "prepared_product",
     "product_spec",
@@ -49,9 +53,9 @@ class PreparedProduct(NamedTuple):
     """A contraction without private labels.
 
     Attributes:
-        pair: its operands, and the launches that make them.
-        product: its result, before the chain.
-        epilogue: the chain.
+        pair: its operands, with the chains that make their elements, and the launches in front.
+        product: its result, before the chain behind it.
+        epilogue: that chain.
     """
 
     pair: PreparedPair
@@ -114,28 +118,51 @@ def _rounded(dtype: DType) -> str:
     return f"Rounded<{dtype.name}>, 1"
 
 
-def with_chain(spec: KernelSpec, dtype: DType, epilogue: Part, rank: int) -> KernelSpec:
-    """Return the same kernel with a chain in place of the rounding alone.
+def with_chain(
+    spec: KernelSpec, dtype: DType, epilogue: Part, rank: int, factors: Sequence[Factor] = ()
+) -> KernelSpec:
+    """Return the same kernel with chains: in place of the rounding alone, and in its loads.
 
     Args:
         spec: the kernel without a chain.
         dtype: of the product.
-        epilogue: the chain; without ops the kernel stays as it is.
-        rank: axes of the chain's further operands.
+        epilogue: the chain behind it; without any chain the kernel stays as it is.
+        rank: axes of that chain's further operands.
+        factors: the operands that give the rows and the columns; none where the kernel loads none.
     """
-    if not epilogue.chain:
+    made = [(letter, each) for letter, each in zip("AB", factors, strict=False) if each.making]
+    if not epilogue.chain and not made:
         return spec
-    header = header_of(epilogue.chain, epilogue.dtypes)
-    extras = [each.name for each in epilogue.dtypes[1:]]
-    arguments = ", ".join(("Chain", str(rank), *extras))
-    label = f"{chain_label(epilogue.chain)}_{chain_digest(header)}"
+    structs = [Struct(f"Chain{x}", f.making.chain, f.making.dtypes) for x, f in made if f.making]
+    labels = [f"{s.name[-1].lower()}_{chain_label(s.chain)}" for s in structs]
+    behind = _rounded(dtype)
+    if epilogue.chain:
+        structs.append(Struct("Chain", epilogue.chain, epilogue.dtypes))
+        labels.append(chain_label(epilogue.chain))
+        behind = f"Chain, {rank}"
+    header = joint_header(structs)
+    in_order = (*structs[len(made) :], *structs[: len(made)])
+    further = [each.name for struct in in_order for each in struct.dtypes[1:]]
     return replace(
         spec,
-        variant=f"{spec.variant}_{label}_rank{rank}",
-        expression=f"{spec.expression.removesuffix(_rounded(dtype) + '>')}{arguments}>",
-        dtypes=(epilogue.result.name, *spec.dtypes[1:], *extras),
+        variant=f"{spec.variant}_{'_'.join(labels)}_{chain_digest(header)}_rank{rank}",
+        expression=f"{_loading(spec, factors, dtype)}{', '.join((behind, *further))}>",
+        dtypes=(epilogue.result.name, *spec.dtypes[1:], *further),
         headers=(header,),
     )
+
+
+def _loading(spec: KernelSpec, factors: Sequence[Factor], dtype: DType) -> str:
+    """Return the start of an expression, up to what takes the place of the rounding."""
+    start = spec.expression.removesuffix(f"{_rounded(dtype)}>")
+    if not factors:
+        return start
+    stored = ", ".join(each.dtype.name for each in factors)
+    elements = ", ".join(
+        each.making.element(each.dtype, f"Chain{letter}") if each.making else each.dtype.name
+        for letter, each in zip("AB", factors, strict=True)
+    )
+    return f"{spec.family}<{elements}{start.removeprefix(f'{spec.family}<{stored}')}"
 
 
 def shown_product(launches: Launches) -> str:
@@ -144,26 +171,37 @@ def shown_product(launches: Launches) -> str:
 
 
 def prepared_product(backend_id: str, unit: Unit) -> PreparedProduct:
-    """Return the contraction of a unit without private labels, and the chain behind it.
+    """Return the contraction of a unit without private labels, and the chains around it.
 
     Args:
         backend_id: who was given the unit.
-        unit: a contraction and the chain behind it.
+        unit: a contraction, the chains that make its operands, and the chain behind it.
 
     Raises:
-        BackendError: ops stand in front of the contraction.
+        BackendError: ops in front of the contraction read more than one operand and numbers, or
+            make an operand that is summed over labels of its own first.
     """
     parts = split(unit)
     anchor = parts.anchor
-    if any(part.chain for part in parts.prologues):
-        raise BackendError(
-            f"{backend_id} was given ops in front of {anchor.op.name}; allowed are ops behind it"
-        )
-    sources = [part.operands[0] for part in parts.prologues]
+    found = [making_of(unit, part) for part in parts.prologues]
     strides = contiguous_strides(anchor.dims)
     product = Operand(unit.result.value, 0, anchor.dims, strides, anchor.dtype)
-    pair = prepared_pair(unit, sources, product, anchor.params)
+    pair = prepared_pair(unit, [source for source, _ in found], product, anchor.params)
+    factors = []
+    for factor, (_, making) in zip((pair.a, pair.b), found, strict=True):
+        if making and factor.argument.kind != "read":
+            raise BackendError(
+                f"{backend_id} was given ops in front of an operand of {anchor.op.name} that has "
+                "labels of its own; allowed are ops in front of operands that are read as they lie"
+            )
+        factors.append(factor._replace(making=making))
+    pair = pair._replace(a=factors[0], b=factors[1])
     return PreparedProduct(pair, product, parts.epilogue)
+
+
+def numbers_of(factors: Sequence[Factor]) -> tuple[int, ...]:
+    """Return the unit's operands that chains in the loads read as numbers, in their order."""
+    return tuple(number for each in factors if each.making for number in each.making.numbers)
 
 
 def fits_parameters(problem_bytes: int, extras_bytes: int, extras: int) -> bool:
@@ -171,8 +209,8 @@ def fits_parameters(problem_bytes: int, extras_bytes: int, extras: int) -> bool:
 
     Args:
         problem_bytes: of the struct of the product.
-        extras_bytes: of the struct of the chain's further operands.
-        extras: further operands.
+        extras_bytes: of the struct of further operands.
+        extras: further operands of all chains.
     """
     return _used(problem_bytes, extras_bytes, extras) <= PARAMETER_BYTES
 
@@ -181,18 +219,23 @@ def _used(problem_bytes: int, extras_bytes: int, extras: int) -> int:
     return problem_bytes + extras_bytes + 8 * (4 + extras)
 
 
-def packed_parameters(problem: bytes, extras: bytes, epilogue: Part) -> tuple[Argument, ...]:
+def packed_parameters(
+    problem: bytes, extras: bytes, epilogue: Part, factors: Sequence[Factor] = ()
+) -> tuple[Argument, ...]:
     """Return the arguments that the kernels of a product end with.
 
     Args:
         problem: the struct of the product.
-        extras: the struct of the chain's further operands.
-        epilogue: the chain.
+        extras: the struct of further operands of the chain behind it.
+        epilogue: that chain.
+        factors: the operands, whose chains read numbers; none where the kernel loads none.
 
     Raises:
         BackendError: they are more than a kernel takes.
     """
-    numbers = epilogue.operands
+    numbers = (*epilogue.operands, *numbers_of(factors))
+    each = len(extras) // max(len(epilogue.operands), 1)
+    extras = extras.ljust(each * len(numbers), b"\0")  # numbers have no strides
     used = _used(len(problem), len(extras), len(numbers))
     if used > PARAMETER_BYTES:
         raise BackendError(
