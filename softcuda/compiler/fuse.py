@@ -15,11 +15,11 @@ and is cut where that costs least (split.py); so are the lines before an anchor,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from softcuda.backends import backends
+from softcuda.backends import Verdict, backends
 from softcuda.compiler.epilogues import MAX_PRODUCTS, held_behind
 from softcuda.compiler.group import Group
 from softcuda.compiler.program import Choice, Groups
@@ -267,7 +267,7 @@ class _Growing:
             like = self._lines[anchor.inputs[0]]
         else:
             like = self._lines[group.after[0]]
-        return line.dims == like.dims and self._absorbs(number, group.runner)
+        return line.dims == like.dims and bool(self._absorbs(number, group.runner))
 
     def _anchors(self, number: int, group: Group) -> bool:
         """Return whether a line can be the anchor in front of a chain of elementwise lines."""
@@ -283,15 +283,17 @@ class _Growing:
             and all(self._absorbs(member, number) for member in group.after)
         )
 
-    def _absorbs(self, number: int, last: int) -> bool:
+    def _absorbs(self, number: int, last: int) -> Verdict:
         """Return whether both backends declare fusion and the one of line `last` runs the op."""
         own_id, last_id = self._choices[number].backend_id, self._choices[last].backend_id
         own, runner = self._known[own_id], self._known[last_id]
         line = self._lines[number]
         if line.op.kind not in own.FUSES or self._lines[last].op.kind not in runner.FUSES:
-            return False
+            return Verdict(False)
         if own_id == last_id:
-            return True
+            return Verdict(True)
+        if own.DEVICE != runner.DEVICE:
+            return Verdict(False)
         operands = [self._lines[source] for source in line.inputs]
-        asked = getattr(runner, "absorbs", runner.supports)
-        return own.DEVICE == runner.DEVICE and bool(asked(line, operands, self._target))
+        asked: Callable[..., Verdict] = getattr(runner, "absorbs", runner.supports)
+        return asked(line, operands, self._target)

@@ -30,7 +30,8 @@ class Before(NamedTuple):
 
     Attributes:
         lines: in order; the last one is the operand, or what it is a view of.
-        verdict: whether the contraction's kernel computes them as it loads the operand, and why.
+        verdict: whether the contraction's kernel computes them as it loads the operand, and why;
+            of the last one alone where the backend runs no such op.
     """
 
     lines: tuple[int, ...]
@@ -60,7 +61,7 @@ class Readers(NamedTuple):
 
 
 def made_operand(
-    known: Readers, anchor: int, number: int, joins: Callable[[int], bool], makes: Makes
+    known: Readers, anchor: int, number: int, joins: Callable[[int], Verdict], makes: Makes
 ) -> Before | None:
     """Return the lines that make an operand of a contraction; None where no line is such.
 
@@ -76,6 +77,8 @@ def made_operand(
     last, views = viewed_lines(lines, product.inputs[number])
     if not all(map(known.is_alone, (last, *views))):
         return None
+    if lines[last].op.kind is Kind.ELEMENTWISE and not (refused := joins(last)):
+        return Before((last,), refused) if refused.reason else None
     chain, reads = _lines_before(known, last, joins)
     whole = [source for source in reads if lines[source].dims == lines[last].dims]
     rest = [source for source in reads if source not in whole]
@@ -94,7 +97,7 @@ def made_operand(
 
 
 def _lines_before(
-    known: Readers, last: int, joins: Callable[[int], bool]
+    known: Readers, last: int, joins: Callable[[int], Verdict]
 ) -> tuple[list[int], list[int]]:
     """Return the elementwise lines that only a line is made of, itself included, and their reads.
 
@@ -122,7 +125,7 @@ def _lines_before(
             and not known.follows[number]
             and number not in known.roots
             and (number == last or chain.issuperset(known.users[number]))
-            and joins(number)
+            and bool(joins(number))
         )
         if not is_inside:
             reads[number] = None

@@ -32,6 +32,7 @@ SHARED_NAMES: dict[str, str] = {
     "further_kernels": "the contract of a backend",
     "absorbs": "the contract of a backend",
     "carries": "the contract of a backend",
+    "makes": "the contract of a backend",
     "told": "the contract of a backend",
     "in_place": "the contract of a backend",
     "i32": "the dtype, and a kernel's argument of it",

@@ -4,18 +4,17 @@
          + (splits > 1) * (SECOND + 2 * parts / L2)
     times = cycles / CLOCK, traffic / DRAM, moved / L2
     cycles = max(rounds / full, lone_rounds / alone)
-               * ((BLOCK_M * BLOCK_N * k + LOAD * reads) / rate + k * made / ISSUED)
+               * ((BLOCK_M * BLOCK_N * k + LOAD * reads) / rate + made / ISSUED)
              + rounds * stored / STORE + lone_rounds * (EDGE + FLAT * flat sides of many boxes)
 
 with rounds = tasks / multiprocessors and lone_rounds = tasks / (multiprocessors * resident), both
 rounded up; `reads` counts accesses: vectors once and HELD of one for each element that comes
-through registers, single elements by the sectors they touch. `made` are the instructions of chains
-in the loads, for the rows and columns of one k (making_rule.py). `stored` are the bytes of a box of
-results in whole sectors, SINGLE times as many where they are stored element by element. `traffic`
-is what the operands and the result take of memory, in lines, `moved` what boxes bring from the L2
-cache and to it, in sectors. The fewest microseconds win; the earlier candidate where they are
-equal. The numbers here and those of the boxes are fitted to what an H200 took
-(benchmarks/sweeps/contract.py).
+through registers, single elements by the sectors they touch. `made` are instructions of chains in
+the loads (making_rule.py). `stored` are the bytes of a box of results in whole sectors, SINGLE
+times as many where they are stored element by element. `traffic` is what the operands and the
+result take of memory, in lines, `moved` what boxes bring from the L2 cache and to it, in sectors.
+The fewest microseconds win; the earlier candidate where they are equal. The numbers here and those
+of the boxes are fitted to what an H200 took (benchmarks/sweeps/contract.py).
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
     ]
     stored = tile.m * tile.n * problem.dtype.itemsize * wasted[2] * lines[2]
     stored *= 1.0 if choice.has_vectors else SINGLE
-    made = tile.m * loading_code(problem.a) + tile.n * loading_code(problem.b)
+    made = (tile.m * loading_code(problem.a) + tile.n * loading_code(problem.b)) / ISSUED
     edge = EDGE + FLAT * sum(side.is_flat and side.boxes > 1 for side in (rows, columns))
 
     def cycles(tasks: int, k: int) -> float:
@@ -110,8 +109,7 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
                 (tile.n, columns.way, wasted[1]),
             )
         )
-        each = (tile.m * tile.n * -(-k // tile.k) * tile.k + LOAD * reads) / rate
-        each += k * made / ISSUED
+        each = (tile.m * tile.n * -(-k // tile.k) * tile.k + LOAD * reads) / rate + k * made
         rounds = -(-tasks // units)
         lone_rounds = -(-tasks // (units * tile.resident))
         summed = each * max(rounds / tile.full, lone_rounds / tile.alone)

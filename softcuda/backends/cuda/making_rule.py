@@ -36,7 +36,7 @@ SHARE: Final = 0.73  # of them that are issued beside loads and barriers, as pro
 SIDE: Final = 128  # rows or columns of a box
 HELD: Final = 4.0  # instructions of an element that passes registers: HELD * LOAD of contract_rule
 MAX_NUMBERS: Final = 3  # of a chain in the loads, each a register of a thread that has few left
-_MOST_CODE: Final = 128  # for one element, of which a thread makes up to 16 at a time
+_MOST_CODE: Final = 64  # for one element, of which a thread makes up to 16 at a time
 
 
 def loading_code(factor: Factor) -> float:
