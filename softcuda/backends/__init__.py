@@ -9,10 +9,10 @@ A backend is a module (or any object) with
 - optionally `EPILOGUES`: the kinds of op behind which it takes elementwise lines into the same
   unit, `absorbs(line, operands, target)`: which lines those may be (default: `supports`), and
   `carries(chain, reads, registers)`: whether that is a chain for its kernels (default: any);
-- optionally, with contractions in `FUSES`, `makes(chain, numbers, line, operands, number, target)`:
+- optionally, with contractions in `FUSES`, `makes(chain, reads, line, operands, number, target)`:
   whether its kernels compute elementwise lines in front of operand `number` of a contraction as
-  they load it; a Verdict whose reason the table shows either way. The lines read one value of the
-  operand's extents and `numbers` of one element (default: they never do);
+  they load it; a Verdict whose reason the table shows either way. The lines read a value of their
+  extents, then numbers of one element each (default: they never do);
 - optionally `MOST_BEFORE`: the most operands of the lines before an anchor, which are cut off where
   they read more;
 - optionally `KEEPS`: True where its chains also write values inside them (`Unit.kept`);

@@ -74,14 +74,14 @@ def carries(chain: Sequence[Line], reads: Sequence[Line], registers: int) -> Ver
 
 def makes(
     chain: Sequence[Line],
-    numbers: Sequence[Line],
+    reads: Sequence[Line],
     line: Line,
     operands: Sequence[Line],
     number: int,
     target: Target,
 ) -> Verdict:
     """Return whether a kernel makes operand `number` by a chain as it loads it, and why."""
-    return makes_verdict(BACKEND_ID, chain, numbers, line, operands, number, target)
+    return makes_verdict(BACKEND_ID, chain, reads, line, operands, number, target)
 
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:

@@ -91,8 +91,8 @@ def made_operand(
     if views and seen_through(views, lines[value], known.layouts()[value], lines) is None:
         return None
     operands = [lines[source] for source in product.inputs]
-    numbers = [lines[source] for source in rest]
-    verdict = makes([lines[k] for k in chain], numbers, product, operands, number)
+    read = [lines[source] for source in (value, *rest)]
+    verdict = makes([lines[k] for k in chain], read, product, operands, number)
     return Before(tuple(chain), verdict)
 
 

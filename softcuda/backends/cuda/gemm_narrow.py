@@ -4,7 +4,8 @@
 
 A product is narrow if it has at most 8 rows or columns, at least 64 of the other, and a depth of
 one axis. The few become rows. More than 4 rows of f32 beside vectors along k are left to the tile
-of 16 rows, which shares each of them among more sums.
+of 16 rows, which shares each of them among more sums; so are more than 4 rows beside any operand
+along k whose elements are made as they are loaded, which takes registers.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def narrow_variant(plan: GemmPlan, multiprocessors: int) -> GemmVariant[NarrowTi
     """
     size, reading = plan.size, plan.readings[1]
     has_flat_tile = plan.dtype is f32 and reading is Reading.DEPTH_VECTOR
-    most = MAX_FEW_ALONG if has_flat_tile else MAX_FEW
+    most = MAX_FEW_ALONG if has_flat_tile or _makes_along(plan) else MAX_FEW
     if size.m > most or size.n < MIN_WIDE or not size.k or reading is Reading.ANY:
         return None
     units = multiprocessors or MULTIPROCESSORS
@@ -139,3 +140,8 @@ def narrow_variant(plan: GemmPlan, multiprocessors: int) -> GemmVariant[NarrowTi
         if part_bytes(size, variant, compute_dtype(plan.dtype).itemsize) <= MAX_PART_BYTES:
             return variant
     return cut_variant(size, tile, tiles, 1)
+
+
+def _makes_along(plan: GemmPlan) -> bool:
+    """Return whether elements of a product are made, where lanes share out k."""
+    return plan.readings[1] in _ALONG and any(each.making for each in (plan.a, plan.b))

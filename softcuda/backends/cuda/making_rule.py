@@ -36,7 +36,7 @@ SHARE: Final = 0.73  # of them that are issued beside loads and barriers, as pro
 SIDE: Final = 128  # rows or columns of a box
 HELD: Final = 4.0  # instructions of an element that passes registers: HELD * LOAD of contract_rule
 MAX_NUMBERS: Final = 3  # of a chain in the loads, each a register of a thread that has few left
-_MOST_CODE: Final = 64  # for one element, of which a thread makes up to 16 at a time
+_MOST_CODE: Final = 48  # for one element, of which a thread makes up to 16 at a time
 
 
 def loading_code(factor: Factor) -> float:
@@ -47,7 +47,7 @@ def loading_code(factor: Factor) -> float:
 def makes_verdict(
     backend_id: str,
     chain: Sequence[Line],
-    numbers: Sequence[Line],
+    reads: Sequence[Line],
     product: Line,
     operands: Sequence[Line],
     number: int,
@@ -57,8 +57,8 @@ def makes_verdict(
 
     Args:
         backend_id: who is asked.
-        chain: elementwise lines, in order, that read one operand of their extents, and numbers.
-        numbers: those, of one element each.
+        chain: elementwise lines, in order.
+        reads: what they read: a value of their extents, then numbers of one element each.
         product: a contraction of floats.
         operands: the lines that it reads, the value of the chain among them.
         number: which of them the chain makes, 0 or 1.
@@ -70,8 +70,9 @@ def makes_verdict(
             False, f"labels of operand {number} alone are summed in front of the product"
         )
     for found, most, what in (
-        (len(numbers), MAX_NUMBERS, "numbers"),
+        (len(reads) - 1, MAX_NUMBERS, "numbers"),
         (code_of(chain), _MOST_CODE, "instructions"),
+        (reads[0].dtype.itemsize, compute_dtype(product.dtype).itemsize, "bytes an element"),
     ):
         if found > most:
             return Verdict(
