@@ -11,6 +11,8 @@
 //
 // EPILOGUE is Chain of the generated chain.cuh, or Rounded<T>; argument 0 is the sum, EXTRA are the
 // dtypes of its further operands, whose strides broadcast them to the result's extents.
+// A is a dtype, or Made<dtype, ChainA, NUMBER...> where a chain makes its elements as they are
+// loaded (made.cuh), and so is B; the last EXTRA are the numbers of these chains, A's, then B's.
 //
 // Launch: contract BOX::THREADS threads, any number of blocks: they take tasks in turns, and fetch
 // the first steps of the next one while they still sum and store the one before. contract_sum one

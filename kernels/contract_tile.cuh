@@ -16,9 +16,9 @@
 //   ROWS_APART     the same, a vector of rows that lie `pitch` apart in the box
 //   DEPTH_SINGLE   neighbouring threads read neighbours along the depth
 //
-// Elements that need no conversion go to shared memory at once, from sm_80 on without a wait
-// (cp.async), except those of vectors that are taken apart. Vectors are read element by element
-// where the operand's address is no multiple of one.
+// Elements that need no conversion and are not Made (made.cuh) go to shared memory at once, from
+// sm_80 on without a wait (cp.async), except those of vectors that are taken apart. Vectors are
+// read element by element where the operand's address is no multiple of one.
 // Edges: what lies beyond the depth is not read, and stale in shared memory: the caller does not
 // multiply it. Entries of rows that do not exist name a row that does.
 // Shared memory: STRIDE is ROWS and one vector more, so that reads along the depth spread over the

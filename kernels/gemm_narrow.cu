@@ -9,6 +9,8 @@
 //
 // Neighbouring lanes read neighbours of B, vectors of WIDTH: along n (a lane keeps COLUMNS columns,
 // warps share out k) or along k (IS_ALONG_DEPTH: a warp keeps them, lanes share out k).
+// A and B may be Made as in gemm_tiled.cu: a block makes each element of A that it holds once, a
+// thread each of B that it reads.
 // Rows of A beyond the last are read as the last. The sums of lanes or warps are added in a fixed
 // order.
 //

@@ -10,6 +10,8 @@
 //
 // EPILOGUE is Chain of the generated chain.cuh, or Rounded<T>; argument 0 is the product, EXTRA are
 // the dtypes of its further operands, whose strides broadcast them to the product's extents.
+// A is a dtype, or Made<dtype, ChainA, NUMBER...> where a chain makes its elements as they are
+// loaded (made.cuh), and so is B; the last EXTRA are the numbers of these chains, A's, then B's.
 //
 // Launch: gemm_tiled TILE::THREADS threads; blocks = whole + (tiles - whole) * splits, the parts of
 // a tile beside each other. gemm_split_sum one thread a vector of a tile that is cut.

@@ -1,12 +1,14 @@
 // Operands of a product whose elements a chain of elementwise ops makes as they are loaded.
 //
-//   Made<S, CHAIN, NUMBER...>   stands for an element that is stored as S, in the place of S: its
-//                               value is CHAIN of it, argument 0, and of numbers, the others
-//   Making<S>                   made: an element's value; begin: reads the numbers, one each for the
-//                               whole operand; nothing for elements that are stored as they are
+//   Made<S, CHAIN, NUMBER...>   an element that is stored as S: its value is CHAIN of that,
+//                               argument 0, and of numbers, the other arguments
+//   Making<S>                   begin: reads the numbers, one each for the whole operand; made: the
+//                               value of an element, itself where S is a dtype
 //
-// CHAIN is ChainA or ChainB of the generated chain.cuh. A thread holds the numbers in registers.
-// Limits: arrays of Made lie as arrays of S do. Source: none.
+// Made takes the place of S as the type of an operand: arrays of both lie alike. CHAIN is ChainA or
+// ChainB of the generated chain.cuh; every value in it is rounded to its own dtype. A thread holds
+// the numbers in registers.
+// Limits: as those of the loads. Source: none.
 #pragma once
 
 #include "operands.cuh"

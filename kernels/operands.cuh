@@ -8,7 +8,8 @@
 //   Kept<T>      lies as the result does and is written: a value inside the chain
 //
 // A Reader holds UNROLL vectors of WIDTH elements of one operand; all of them are loaded before
-// the first is used. Readers are held together by Tuple, one a number.
+// the first is used. Readers are held together by Tuple, one a number. ValueReader hands a value
+// and those of a Tuple to a chain.
 #pragma once
 
 #include "common.cuh"

@@ -17,8 +17,9 @@
 //                                  operand is no multiple of a vector
 //   ANY             any of these, chosen by the layout, and depths of several axes
 //
-// Elements that need no conversion go to shared memory without passing registers (cp.async, from
-// sm_80 on), except vectors along the depth, which are transposed on their way.
+// Elements that need no conversion and are not Made (made.cuh) go to shared memory without passing
+// registers (cp.async, from sm_80 on), except vectors along the depth, which are transposed on
+// their way.
 // Edges: rows beyond the last are read as rows inside, and never stored by the caller; what lies
 // beyond the depth is not read, and stale in shared memory: the caller does not multiply it.
 // Shared memory: STRIDE is ROWS and one vector more, and long steps have a gap behind each GROUP

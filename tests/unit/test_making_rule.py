@@ -13,7 +13,7 @@ from softcuda.backends import Micro, cuda_contract, cuda_tiled
 from softcuda.backends.cuda.gemm import plan_cycles, planned_product
 from softcuda.backends.cuda.gemm_narrow import narrow_variant
 from softcuda.backends.cuda.gemm_tiles import GEMM_TILES, cut_variant
-from softcuda.backends.cuda.making_rule import MAX_NUMBERS, loading_code
+from softcuda.backends.cuda.making_rule import MAX_REGISTERS, loading_code
 from softcuda.compiler.table import decision_table
 from softcuda.dtype import DType, f16, f32, f64, i64
 from softcuda.errors import BackendError
@@ -32,6 +32,7 @@ def verdict(
     number: int,
     stored: DType = f32,
     count: int = 0,
+    scalar: DType = f32,
 ) -> Any:
     """Return what cuda_contract says of an op, and of `count` numbers, in front of an operand."""
     operands = [Line(OPS["input"], (), own, f32, ()) for own in dims]
@@ -41,7 +42,7 @@ def verdict(
     product = Line(OPS["matmul"], (0, 1), out, f32, labels)
     chain = [Line(OPS[name], (0,), dims[number], f32, ()) for name in op.split()]
     reads = [Line(OPS["input"], (), dims[number], stored, ())]
-    reads += [Line(OPS["input"], (), (), f32, ())] * count
+    reads += [Line(OPS["input"], (), (), scalar, ())] * count
     return cuda_contract.makes(chain, reads, product, operands, number, H200)
 
 
@@ -78,9 +79,15 @@ def test_the_table_tells_why_not() -> None:
 
 def test_limits() -> None:
     square = (70, 90), (90, 60)
-    assert verdict("exp", "ij,jk->ik", square, 0, count=MAX_NUMBERS)
-    found = verdict("exp", "ij,jk->ik", square, 0, count=MAX_NUMBERS + 1)
-    assert "4 numbers in the loads of a product; cuda_contract holds up to 3" in found.reason
+    assert verdict("exp", "ij,jk->ik", square, 0, count=MAX_REGISTERS)
+    found = verdict("exp", "ij,jk->ik", square, 0, count=MAX_REGISTERS + 1)
+    assert (
+        "4 registers of numbers in the loads of a product; cuda_contract holds up to 3"
+        in found.reason
+    )
+    assert verdict("exp", "ij,jk->ik", square, 0, count=1, scalar=f64)
+    found = verdict("exp", "ij,jk->ik", square, 0, count=2, scalar=f64)
+    assert "4 registers of numbers in the loads of a product" in found.reason
     assert verdict("tanh erf", "ij,jk->ik", square, 0)
     found = verdict("tanh erf exp", "ij,jk->ik", square, 0)
     assert "56 instructions in the loads of a product" in found.reason

@@ -29,14 +29,14 @@ from softcuda.graph.lines import Line
 from softcuda.graph.shapes import numel
 from softcuda.target import Target
 
-__all__ = ["ISSUED", "SHARE", "loading_code", "makes_verdict"]
+__all__ = ["ISSUED", "MAX_REGISTERS", "MOST_CODE", "SHARE", "loading_code", "makes_verdict"]
 
 ISSUED: Final = 128.0  # plain instructions a cycle of a multiprocessor
 SHARE: Final = 0.73  # of them that are issued beside loads and barriers, as products are
 SIDE: Final = 128  # rows or columns of a box
 HELD: Final = 4.0  # instructions of an element that passes registers: HELD * LOAD of contract_rule
-MAX_NUMBERS: Final = 3  # of a chain in the loads, each a register of a thread that has few left
-_MOST_CODE: Final = 48  # for one element, of which a thread makes up to 16 at a time
+MAX_REGISTERS: Final = 3  # of numbers of a chain, of a thread that has few left
+MOST_CODE: Final = 48  # for one element, of which a thread makes up to 16 at a time
 
 
 def loading_code(factor: Factor) -> float:
@@ -70,8 +70,12 @@ def makes_verdict(
             False, f"labels of operand {number} alone are summed in front of the product"
         )
     for found, most, what in (
-        (len(reads) - 1, MAX_NUMBERS, "numbers"),
-        (code_of(chain), _MOST_CODE, "instructions"),
+        (
+            sum(-(-each.dtype.itemsize // 4) for each in reads[1:]),
+            MAX_REGISTERS,
+            "registers of numbers",
+        ),
+        (code_of(chain), MOST_CODE, "instructions"),
         (reads[0].dtype.itemsize, compute_dtype(product.dtype).itemsize, "bytes an element"),
     ):
         if found > most:
