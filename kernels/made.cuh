@@ -20,6 +20,7 @@ struct Made {
 
 template <typename S>
 struct Making {
+    __device__ static constexpr __forceinline__ bool has_chain() { return false; }
     __device__ static constexpr __forceinline__ i32 numbers() { return 0; }
 
     __device__ __forceinline__ void begin(const void* const*) {}
@@ -33,6 +34,7 @@ struct Making<Made<S, CHAIN, NUMBER...>> {
 
     Values values;
 
+    __device__ static constexpr __forceinline__ bool has_chain() { return true; }
     __device__ static constexpr __forceinline__ i32 numbers() { return sizeof...(NUMBER); }
 
     // From the addresses of the numbers.

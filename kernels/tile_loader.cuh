@@ -114,8 +114,9 @@ struct Pieces {
         }
     }
     // What a piece held, in the compute type.
-    __device__ static __forceinline__ void store_piece(const S* held, C* to,
-                                                       const Making<S>& making) {
+    template <typename E>
+    __device__ static __forceinline__ void store_piece(const E* held, C* to,
+                                                       const Making<E>& making) {
         Vector<C, WIDTH> written;
 #pragma unroll
         for (i32 i = 0; i < WIDTH; ++i) written.lanes[i] = as_factor<T>(held[i], making);
@@ -127,8 +128,9 @@ struct Pieces {
         }
     }
     // What was held into shared memory, `own` being this thread's first place.
-    __device__ static __forceinline__ void stash(const S* staged, C* own,
-                                                 const Making<S>& making) {
+    template <typename E>
+    __device__ static __forceinline__ void stash(const E* staged, C* own,
+                                                 const Making<E>& making) {
         if constexpr (!IS_DIRECT) {
 #pragma unroll
             for (i32 piece = 0; piece < COUNT; ++piece) {
@@ -274,8 +276,17 @@ struct AnyLoader {
         by_path([&](auto own) { fetch_as(own, tile); });
     }
     __device__ __forceinline__ void fetch_rest(i32, C* tile) { fetch(tile); }
+    // Elements are made before the ways part, so that the code of chains is there once.
     __device__ __forceinline__ void stash(C* tile) const {
-        by_path([&](auto own) { own.stash(staged, tile + own.place(), making); });
+        if constexpr (Making<S>::has_chain()) {
+            constexpr i32 HELD = ROWS * BLOCK_K / THREADS;
+            C factors[HELD];
+#pragma unroll
+            for (i32 i = 0; i < HELD; ++i) factors[i] = as_factor<T>(staged[i], making);
+            by_path([&](auto own) { own.stash(factors, tile + own.place(), Making<C>{}); });
+        } else {
+            by_path([&](auto own) { own.stash(staged, tile + own.place(), making); });
+        }
     }
 };
 

@@ -135,5 +135,6 @@ def test_what_is_stored_otherwise(arch: str) -> None:
         (i32, f16, f16, single),
     ):
         made = factor((op("cast", dtype, 0), op("sqrt", dtype, ~0)), stored)
-        for tile in CONTRACT_TILES[dtype]:
+        tiles = CONTRACT_TILES[dtype]
+        for tile in tiles if stored is i32 else (tiles[0], tiles[-1]):
             check_box(dtype, tile, (made, Factor(read(1), other)), ways, arch)

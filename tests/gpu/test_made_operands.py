@@ -27,12 +27,12 @@ BACKENDS = ("cuda_contract", "cuda_tiled")
 
 
 def bent(x: sc.Tensor) -> sc.Tensor:
-    """Return ops that round as NumPy does, two of them with numbers; 0 is no fixed point."""
-    return sc.relu(x * 1.5 + 0.25)
+    """Return ops that round as NumPy does, without FMA; of 0 they make another number."""
+    return sc.relu(x - x * x + 0.25)
 
 
 def tilted(x: sc.Tensor) -> sc.Tensor:
-    """Return the same of one number on the left, read twice."""
+    """Return the same with the number on the left."""
     return sc.maximum(-2.5 - x, sc.abs(x))
 
 
@@ -165,8 +165,8 @@ def test_what_is_stored_is_converted(backend: str) -> None:
         return lambda x: sc.cast(x, dtype) + 1.0
 
     for stored, dtype in (
-        (i64, f32),
-        (i32, f64),
+        (i32, f32),
+        (i64, f64),
         (bool_, f32),
         (f16, f32),
         (bf16, f32),
@@ -213,6 +213,22 @@ def test_what_is_no_number_stays_where_it_is(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [f16, bf16, f32], ids=str)
+def test_three_numbers(dtype: DType, backend: str) -> None:
+    """Each is read where it belongs, those of both operands."""
+
+    def first(x: sc.Tensor) -> sc.Tensor:
+        return sc.minimum(sc.maximum(x * 3.0, -1.5), 1.75)
+
+    def second(x: sc.Tensor) -> sc.Tensor:
+        return sc.minimum(sc.maximum(2.5 - x, 0.25), 2.0)
+
+    for equation, a, b in (*test_contract.EQUATIONS, ("ij,jk->ik", (3, 700), (700, 264))):
+        x, y = sample(a, dtype), sample(b, dtype, 1)
+        check(backend, equation, x, y, first, second)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", CONTRACT_TILES, ids=str)
 def test_ops_before_and_behind(dtype: DType, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of the loads lie behind the operands of the chain behind the product."""
@@ -225,11 +241,21 @@ def test_ops_before_and_behind(dtype: DType, backend: str, monkeypatch: pytest.M
     node = product("akb,ck->bca", bent(sc.tensor(x)), sc.tensor(y) * sc.tensor(scale))
     executable = made(backend, sc.relu(node + sc.tensor(bias)))
     steps = [step for step in executable.program.steps if step.backend_id == backend]
-    assert len(steps) == 1 and len(steps[0].chain) == 7
+    assert len(steps) == 1 and len(steps[0].chain) == 8
     compute = compute_dtype(dtype).numpy
     added = (plain.astype(compute) + bias.astype(compute)).astype(dtype.numpy)
     (found,) = executable.run()
     np.testing.assert_array_equal(found.numpy(), np.maximum(added, np.zeros((), dtype.numpy)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_extents_of_one_and_none(backend: str) -> None:
+    """What is summed over nothing is 0, whatever would be made of it."""
+    for m, k, n in ((1, 1, 5), (1, 40, 1), (7, 1, 9), (5, 0, 4), (2, 3, 1)):
+        x, y = sample((m, k), f32), sample((k, n), f32, 1)
+        node = product("ij,jk->ik", sc.tensor(x) + 1.0, sc.exp(sc.tensor(y)))
+        (found,) = made(backend, node).run()
+        assert_product(np.asarray(found.numpy()), "ij,jk->ik", x + 1, np.exp(y))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

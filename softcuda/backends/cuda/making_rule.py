@@ -2,11 +2,12 @@
 
     apart = COPY_US + 2 * bytes / COPIED
     loads = elements * code * again / (ISSUED * SHARE * multiprocessors * CLOCK)
-    again = extents of the other operand's own labels / SIDE, rounded up
+    again = extents of the other operand's own labels / side, rounded up
+    side = SIDE, half of it where boxes of SIDE x SIDE are fewer than multiprocessors
 
 A launch in front of the product writes the operand once more, `bytes` in all, and the product reads
 that copy. In the loads of the product the ops cost no memory, but every box makes the elements that
-it loads: one of A is made once for each SIDE columns, one of B once for each SIDE rows. `code` are
+it loads: one of A is made once for each box of columns, one of B once for each of rows. `code` are
 the plain instructions of the ops, and HELD more where the element would have gone to shared memory
 without passing registers. The fewer microseconds win: cheap ops, and operands that few boxes share,
 are made in the loads; exp in front of a large product is not.
@@ -97,7 +98,10 @@ def _expected_us(
     own = operands[number]
     is_direct = own.dtype is compute_dtype(product.dtype)
     code = code_of(chain) + (HELD if is_direct else 0.0)
-    others = class_extents(product, operands)[("n", "m")[number]]
-    again = -(-math.prod(others) // SIDE)
-    rate = ISSUED * SHARE * CLOCK * (target.multiprocessors or MULTIPROCESSORS)
+    extents = class_extents(product, operands)
+    batches, m, n = (math.prod(extents[name]) for name in ("batch", "m", "n"))
+    units = target.multiprocessors or MULTIPROCESSORS
+    side = SIDE if batches * -(-m // SIDE) * -(-n // SIDE) >= units else SIDE // 2
+    again = -(-(n, m)[number] // side)
+    rate = ISSUED * SHARE * CLOCK * units
     return copy_us(chain[-1].nbytes), numel(own.dims) * code * again / rate
