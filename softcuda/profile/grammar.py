@@ -45,8 +45,8 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
     """Return the profile that a file's content says.
 
     Args:
-        data: the content; bytes are UTF-8, with or without a byte order mark; lines end in LF,
-            CR/LF or CR.
+        data: the content; bytes are UTF-8, with or without a byte order mark; lines end in LF or
+            CR/LF, or all of them in CR.
         path: the file as the user named it, for errors and labels.
         ops: tokens that may have rows (softcuda.profile.vocabulary.work_ops).
         backends: backend_id -> device type of every known backend.
