@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "NAME", "libcuda-absent.so.1")
     driver = Driver(loading.load_library)
     monkeypatch.setattr(devices, "available", lambda: available(driver))
-    monkeypatch.setattr(devices, "session", lambda ordinal=0: Device(ordinal, driver))
+    monkeypatch.setattr(devices, "Device", partial(Device, driver=driver))
+    monkeypatch.setattr(devices, "_SESSIONS", devices._Sessions())
 
 
 def compiled(outputs: Any, profile: Any, target: Target) -> Any:
