@@ -1,0 +1,231 @@
+// Rows in registers with the elementwise ops around them: softmax, log_softmax, layer normalisation.
+//
+//   out[r, i] = Epilogue(Row(over i: Prologue(in0[r, i], in1[r, i], ...))[i], e0[r, i], ...)
+//
+//   softmax_chain      Row(x)[i] = exp(x[i] - m) / sum_i exp(x[i] - m), m = max_i x[i]; where is_log
+//                      is set x[i] - m - log(sum_i exp(x[i] - m))
+//   layer_norm_chain   Row(x)[i] = (x[i] - mean) / sqrt(var + eps); weight and bias are operands of
+//                      the epilogue
+//   dtypes: of operands and result all, mixed at will; T: f16 bf16 f32 f64, which the prologue's
+//   values become; computed in f32 (f64). Every architecture
+//
+// Launch: BLOCK threads a block; x counts teams of 2^n threads, one row each.
+// A thread holds VECTORS vectors of WIDTH elements, each at a distance of the team; it loads those of
+// every operand before it uses the first.
+// Shared memory: two numbers a warp.
+// Limits: a row has at most WIDTH * VECTORS * BLOCK elements, whose results are neighbours.
+// Operands are Row (neighbours along the row), Single (one value a row) or Strided. Vectors are
+// moved where rows are vectors from end to end, elements one by one everywhere else. `out` overlaps
+// no operand of the prologue.
+// Source: as of softmax.cu and layer_norm.cu.
+#include "chain.cuh"
+#include "held_row.cuh"
+#include "layer_norm_row.cuh"
+#include "operands.cuh"
+#include "softmax_row.cuh"
+
+// The numbers of a row that a thread holds.
+template <typename T, i32 WIDTH, i32 VECTORS>
+struct RowPart {
+    using Value = compute_t<T>;
+    static constexpr i32 ELEMENTS = WIDTH * VECTORS;
+
+    Value x[ELEMENTS];
+    i32 first;   // element of x[0]
+    i32 stride;  // elements from one vector to the next
+    i32 length;  // elements of the row; none of a row that is not there
+
+    __device__ __forceinline__ i32 place(i32 vector) const { return first + vector * stride; }
+    __device__ __forceinline__ bool has(i32 i) const {
+        return place(i / WIDTH) + i % WIDTH < length;
+    }
+    __device__ __forceinline__ bool is_full() const { return length == VECTORS * stride; }
+
+    // MADE(i) of all elements of the thread, joined.
+    template <typename MADE, typename JOIN>
+    __device__ __forceinline__ Value joined(MADE made, JOIN join) const {
+        return joined_elements<Value, ELEMENTS>(made, join);
+    }
+};
+
+// The operands of the prologue, then those of the epilogue, as one thread reads them.
+template <typename NUMBERS, i32 WIDTH, i32 GROUP, bool IS_ALIGNED, typename... OPERANDS>
+struct RowReaders;
+
+template <i32... K, i32 WIDTH, i32 GROUP, bool IS_ALIGNED, typename... OPERANDS>
+struct RowReaders<Numbers<K...>, WIDTH, GROUP, IS_ALIGNED, OPERANDS...> {
+    Tuple<Reader<OPERANDS, WIDTH, GROUP>...> readers;
+    Tuple<typename OPERANDS::pointer...> rows;  // where the row begins in each of them
+
+    template <i32 SETS, i32 RANK>
+    __device__ __forceinline__ RowReaders(const RowSpace<SETS, RANK>& space, i64 row,
+                                          typename OPERANDS::pointer... in) {
+        ((get<K>(rows) = in + space.near_row(1 + K, row)), ...);
+    }
+
+    // Vectors `vector`, `vector` + 1 and so on of operands BEGIN to END - 1; lanes beyond the row
+    // are its first element.
+    template <i32 BEGIN, i32 END, typename SPACE, typename PART>
+    __device__ __forceinline__ void fetch(const SPACE& space, const PART& part, i32 vector) {
+        (fetch_one<BEGIN <= K && K < END, K, OPERANDS>(space, part, vector), ...);
+    }
+
+    template <bool IS_MEANT, i32 NUMBER, typename OPERAND, typename SPACE, typename PART>
+    __device__ __forceinline__ void fetch_one(const SPACE& space, const PART& part, i32 vector) {
+        if constexpr (IS_MEANT) {
+            auto& reader = get<NUMBER>(readers);
+            const auto* const row = get<NUMBER>(rows);
+            if constexpr (OPERAND::LIES == Lies::SINGLE) {
+                if (vector == 0) reader.begin(row);
+            } else {
+#pragma unroll
+                for (i32 u = 0; u < GROUP; ++u) {
+                    const i32 place = part.place(vector + u);
+                    if constexpr (OPERAND::LIES == Lies::ROW && IS_ALIGNED) {
+                        reader.template fetch<true>(u, row + (place < part.length ? place : 0));
+                    } else {
+                        const i64 step =
+                            OPERAND::LIES == Lies::ROW ? 1 : space.row_step(1 + NUMBER);
+                        reader.fetch_lanes(u, [&](i32 lane) {
+                            return row + (place + lane < part.length ? place + lane : 0) * step;
+                        });
+                    }
+                }
+            }
+        }
+    }
+};
+
+// Calls MEASURE(part) for the row of the team, then writes OF(part, i) through the epilogue.
+template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS, i32 GROUP,
+          bool IS_ALIGNED, typename... OPERANDS, i32 SETS, i32 RANK, typename MEASURE>
+__device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
+                                            const RowSpace<SETS, RANK>& space, i64* status,
+                                            compute_t<T> fill, MEASURE measure,
+                                            typename OPERANDS::pointer... in) {
+    using Value = compute_t<T>;
+    using Readers =
+        RowReaders<count_to<sizeof...(OPERANDS)>, WIDTH, GROUP, IS_ALIGNED, OPERANDS...>;
+    static_assert(VECTORS % GROUP == 0, "whole groups are in flight");
+    constexpr i32 BEFORE = PROLOGUE::COUNT;
+
+    // indices: teams beyond the last row read that one
+    const i32 team = 1 << space.team_log;
+    const i32 teams = blockDim.x >> space.team_log;
+    const i64 number = static_cast<i64>(blockIdx.x) * teams + (threadIdx.x >> space.team_log);
+    const i64 row = number < space.rows ? number : space.rows - 1;
+    RowPart<T, WIDTH, VECTORS> part;
+    part.first = (threadIdx.x & (team - 1)) * WIDTH;
+    part.stride = WIDTH << space.team_log;
+    part.length = static_cast<i32>(space.length);
+
+    // load
+    Readers readers(space, row, in...);
+#pragma unroll
+    for (i32 k = 0; k < VECTORS; k += GROUP) {
+        readers.template fetch<0, BEFORE>(space, part, k);
+#pragma unroll
+        for (i32 i = k * WIDTH; i < (k + GROUP) * WIDTH; ++i) {
+            const auto made = PROLOGUE::of(
+                [&](auto slot) {
+                    return get<decltype(slot)::NUMBER>(readers.readers)
+                        .at(i / WIDTH - k, i % WIDTH);
+                },
+                status);
+            part.x[i] = part.has(i) ? convert<Value>(convert<T>(made)) : fill;
+        }
+    }
+
+    // compute
+    const auto of = measure(part, team);
+
+    // store
+    if (number >= space.rows) return;
+    auto* const to = out + space.near_row(0, row);
+#pragma unroll
+    for (i32 k = 0; k < VECTORS; k += GROUP) {
+        readers.template fetch<BEFORE, sizeof...(OPERANDS)>(space, part, k);
+#pragma unroll
+        for (i32 u = 0; u < GROUP; ++u) {
+            Vector<typename EPILOGUE::Result, WIDTH> made;
+#pragma unroll
+            for (i32 lane = 0; lane < WIDTH; ++lane) {
+                made.lanes[lane] = EPILOGUE::of(
+                    [&](auto slot) {
+                        using Asked = typename decltype(slot)::type;
+                        constexpr i32 NUMBER = decltype(slot)::NUMBER;
+                        if constexpr (NUMBER == 0) {
+                            return convert<Asked>(of(part.x[(k + u) * WIDTH + lane]));
+                        } else {
+                            return get<BEFORE + NUMBER - 1>(readers.readers).at(u, lane);
+                        }
+                    },
+                    status);
+            }
+            const i32 place = part.place(k + u);
+            if (place < part.length) put_lanes(to + place, made, part.length - place, IS_ALIGNED);
+        }
+    }
+}
+
+// The same: all vectors in flight where they may be moved, else the elements of one at a time.
+template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS,
+          typename... OPERANDS, i32 SETS, i32 RANK, typename MEASURE>
+__device__ __forceinline__ void chained_rows(typename EPILOGUE::Result* out,
+                                             const RowSpace<SETS, RANK>& space, i64* status,
+                                             compute_t<T> fill, MEASURE measure,
+                                             typename OPERANDS::pointer... in) {
+    static_assert(is_float<T>, "rows are of floats");
+    static_assert(sizeof...(OPERANDS) == PROLOGUE::COUNT + EPILOGUE::COUNT - 1,
+                  "the operands of the prologue, then those of the epilogue");
+    if (space.is_even && is_aligned<WIDTH>(out) && (... && is_vector<OPERANDS, WIDTH>(in))) {
+        chained_row<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, VECTORS, true, OPERANDS...>(
+            out, space, status, fill, measure, in...);
+    } else {
+        chained_row<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, 1, false, OPERANDS...>(
+            out, space, status, fill, measure, in...);
+    }
+}
+
+template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS, i32 BLOCK,
+          i32 BLOCKS, i32 RANK, typename... OPERANDS>
+__global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
+    softmax_chain(typename EPILOGUE::Result* __restrict__ out, i32 is_log,
+                  const __grid_constant__ RowSpace<1 + sizeof...(OPERANDS), RANK> space,
+                  i64* __restrict__ status, typename OPERANDS::pointer __restrict__... in) {
+    static_assert(BLOCK % WARP == 0, "whole warps");
+    using Value = compute_t<T>;
+
+    // shared memory
+    __shared__ Found<Value> slots[BLOCK / WARP];
+
+    const auto measure = [&](auto& part, i32 team) {
+        const auto finish = finish_of<T>(part, is_log, AnyTeam{team}, team, slots);
+        return [=](Value x) {
+            return is_log ? (x - finish.from) + finish.scale : x * finish.scale;
+        };
+    };
+    chained_rows<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, OPERANDS...>(
+        out, space, status, lowest<Value>(), measure, in...);
+}
+
+template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS, i32 BLOCK,
+          i32 BLOCKS, i32 RANK, typename... OPERANDS>
+__global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
+    layer_norm_chain(typename EPILOGUE::Result* __restrict__ out, f64 eps,
+                     const __grid_constant__ RowSpace<1 + sizeof...(OPERANDS), RANK> space,
+                     i64* __restrict__ status, typename OPERANDS::pointer __restrict__... in) {
+    static_assert(BLOCK % WARP == 0, "whole warps");
+    using Value = compute_t<T>;
+
+    // shared memory
+    __shared__ Value slots[2][BLOCK / WARP];
+
+    const auto measure = [&](auto& part, i32 team) {
+        const Value share = divide(Value(1), static_cast<Value>(part.length));
+        standardise<T>(part, static_cast<Value>(eps), share, team, slots);
+        return [](Value x) { return x; };
+    };
+    chained_rows<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, OPERANDS...>(
+        out, space, status, Value(0), measure, in...);
+}
