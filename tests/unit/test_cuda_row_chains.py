@@ -44,6 +44,9 @@ def test_what_is_one_kernel(case: RowCase, dtype: DType, length: int) -> None:
         return
     (step,) = program.steps
     assert step.backend_id == "cuda_reduce"
+    if case.name == "wide" and dtype is f64 and length == 4096:  # nor are those of 7 operands
+        assert len(step.launches) == 2 and step.scratch_bytes >= 3 * 5 * 4096 * 8
+        return
     family = "layer_norm" if case.op == "layer_norm" else "softmax"
     assert families(step) == [f"{family}_chain"]
     assert not step.scratch_bytes
