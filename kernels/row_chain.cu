@@ -10,8 +10,7 @@
 //   values become; computed in f32 (f64). Every architecture
 //
 // Launch: BLOCK threads a block; x counts teams of 2^n threads, one row each.
-// A thread holds VECTORS vectors of WIDTH elements, each at a distance of the team; it loads those of
-// every operand before it uses the first.
+// A thread holds VECTORS vectors of WIDTH elements, each at a distance of the team.
 // Shared memory: two numbers a warp.
 // Limits: a row has at most WIDTH * VECTORS * BLOCK elements, whose results are neighbours.
 // Operands are Row (neighbours along the row), Single (one value a row) or Strided. Vectors are
@@ -35,10 +34,11 @@ struct RowPart {
     i32 stride;  // elements from one vector to the next
     i32 length;  // elements of the row; none of a row that is not there
 
-    __device__ __forceinline__ i32 place(i32 vector) const { return first + vector * stride; }
-    __device__ __forceinline__ bool has(i32 i) const {
-        return place(i / WIDTH) + i % WIDTH < length;
-    }
+    // From element 0 of the thread to element i.
+    __device__ __forceinline__ i32 away(i32 i) const { return i / WIDTH * stride + i % WIDTH; }
+    // Elements of the row from that one on.
+    __device__ __forceinline__ i32 left(i32 i) const { return length - first - away(i); }
+    __device__ __forceinline__ bool has(i32 i) const { return left(i) > 0; }
     __device__ __forceinline__ bool is_full() const { return length == VECTORS * stride; }
 
     // MADE(i) of all elements of the thread, joined.
@@ -49,46 +49,58 @@ struct RowPart {
 };
 
 // The operands of the prologue, then those of the epilogue, as one thread reads them.
-template <typename NUMBERS, i32 WIDTH, i32 GROUP, bool IS_ALIGNED, typename... OPERANDS>
+template <typename NUMBERS, i32 WIDTH, typename... OPERANDS>
 struct RowReaders;
 
-template <i32... K, i32 WIDTH, i32 GROUP, bool IS_ALIGNED, typename... OPERANDS>
-struct RowReaders<Numbers<K...>, WIDTH, GROUP, IS_ALIGNED, OPERANDS...> {
-    Tuple<Reader<OPERANDS, WIDTH, GROUP>...> readers;
-    Tuple<typename OPERANDS::pointer...> rows;  // where the row begins in each of them
+template <i32... K, i32 WIDTH, typename... OPERANDS>
+struct RowReaders<Numbers<K...>, WIDTH, OPERANDS...> {
+    Tuple<Reader<OPERANDS, WIDTH, 1>...> readers;
+    Tuple<typename OPERANDS::pointer...> at;  // the thread's first element of the row
 
-    template <i32 SETS, i32 RANK>
-    __device__ __forceinline__ RowReaders(const RowSpace<SETS, RANK>& space, i64 row,
+    // Finds element `first` of row `row` in operands BEGIN to END - 1.
+    template <i32 BEGIN, i32 END, i32 SETS, i32 RANK>
+    __device__ __forceinline__ void begin(const RowSpace<SETS, RANK>& space, i64 row, i32 first,
                                           typename OPERANDS::pointer... in) {
-        ((get<K>(rows) = in + space.near_row(1 + K, row)), ...);
+        (begin_one<BEGIN <= K && K < END, K, OPERANDS>(space, row, first, in), ...);
     }
 
-    // Vectors `vector`, `vector` + 1 and so on of operands BEGIN to END - 1; lanes beyond the row
-    // are its first element.
-    template <i32 BEGIN, i32 END, typename SPACE, typename PART>
-    __device__ __forceinline__ void fetch(const SPACE& space, const PART& part, i32 vector) {
-        (fetch_one<BEGIN <= K && K < END, K, OPERANDS>(space, part, vector), ...);
-    }
-
-    template <bool IS_MEANT, i32 NUMBER, typename OPERAND, typename SPACE, typename PART>
-    __device__ __forceinline__ void fetch_one(const SPACE& space, const PART& part, i32 vector) {
+    template <bool IS_MEANT, i32 NUMBER, typename OPERAND, typename SPACE>
+    __device__ __forceinline__ void begin_one(const SPACE& space, i64 row, i32 first,
+                                              typename OPERAND::pointer in) {
         if constexpr (IS_MEANT) {
-            auto& reader = get<NUMBER>(readers);
-            const auto* const row = get<NUMBER>(rows);
+            const auto* const begin = in + space.near_row(1 + NUMBER, row);
             if constexpr (OPERAND::LIES == Lies::SINGLE) {
-                if (vector == 0) reader.begin(row);
+                get<NUMBER>(readers).begin(begin);
             } else {
+                get<NUMBER>(at) = begin + first * step<NUMBER, OPERAND>(space);
+            }
+        }
+    }
+
+    template <i32 NUMBER, typename OPERAND, typename SPACE>
+    static __device__ __forceinline__ i64 step(const SPACE& space) {
+        return OPERAND::LIES == Lies::ROW ? 1 : space.row_step(1 + NUMBER);
+    }
+
+    // Loads the vector `away` elements on of operands BEGIN to END - 1, 0 where there is none.
+    template <i32 BEGIN, i32 END, typename SPACE>
+    __device__ __forceinline__ void fetch(const SPACE& space, i32 away, i32 lanes) {
+        (fetch_one<BEGIN <= K && K < END, K, OPERANDS>(space, away, lanes), ...);
+    }
+
+    template <bool IS_MEANT, i32 NUMBER, typename OPERAND, typename SPACE>
+    __device__ __forceinline__ void fetch_one(const SPACE& space, i32 away, i32 lanes) {
+        if constexpr (IS_MEANT && OPERAND::LIES != Lies::SINGLE) {
+            auto& reader = get<NUMBER>(readers);
+            reader.held[0] = {};
+            if constexpr (OPERAND::LIES == Lies::ROW) {
+                if (lanes > 0) reader.template fetch<true>(0, get<NUMBER>(at) + away);
+            } else {
+                const i64 along = step<NUMBER, OPERAND>(space);
 #pragma unroll
-                for (i32 u = 0; u < GROUP; ++u) {
-                    const i32 place = part.place(vector + u);
-                    if constexpr (OPERAND::LIES == Lies::ROW && IS_ALIGNED) {
-                        reader.template fetch<true>(u, row + (place < part.length ? place : 0));
-                    } else {
-                        const i64 step =
-                            OPERAND::LIES == Lies::ROW ? 1 : space.row_step(1 + NUMBER);
-                        reader.fetch_lanes(u, [&](i32 lane) {
-                            return row + (place + lane < part.length ? place + lane : 0) * step;
-                        });
+                for (i32 lane = 0; lane < WIDTH; ++lane) {
+                    if (lane < lanes) {
+                        reader.held[0].lanes[lane] = get<NUMBER>(at)[(away + lane) * along];
                     }
                 }
             }
@@ -96,18 +108,17 @@ struct RowReaders<Numbers<K...>, WIDTH, GROUP, IS_ALIGNED, OPERANDS...> {
     }
 };
 
-// Calls MEASURE(part) for the row of the team, then writes OF(part, i) through the epilogue.
-template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS, i32 GROUP,
-          bool IS_ALIGNED, typename... OPERANDS, i32 SETS, i32 RANK, typename MEASURE>
+// Calls MEASURE(part) for the row of the team, then writes OF(number of part) through the epilogue.
+template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS, bool IS_ALIGNED,
+          typename... OPERANDS, i32 SETS, i32 RANK, typename MEASURE>
 __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
                                             const RowSpace<SETS, RANK>& space, i64* status,
                                             compute_t<T> fill, MEASURE measure,
                                             typename OPERANDS::pointer... in) {
     using Value = compute_t<T>;
-    using Readers =
-        RowReaders<count_to<sizeof...(OPERANDS)>, WIDTH, GROUP, IS_ALIGNED, OPERANDS...>;
-    static_assert(VECTORS % GROUP == 0, "whole groups are in flight");
     constexpr i32 BEFORE = PROLOGUE::COUNT;
+    constexpr i32 ALL = sizeof...(OPERANDS);
+    constexpr i32 LANES = IS_ALIGNED ? WIDTH : 1;  // elements that are moved at once
 
     // indices: teams beyond the last row read that one
     const i32 team = 1 << space.team_log;
@@ -120,19 +131,19 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
     part.length = static_cast<i32>(space.length);
 
     // load
-    Readers readers(space, row, in...);
+    RowReaders<count_to<ALL>, LANES, OPERANDS...> readers;
+    readers.template begin<0, BEFORE>(space, row, part.first, in...);
 #pragma unroll
-    for (i32 k = 0; k < VECTORS; k += GROUP) {
-        readers.template fetch<0, BEFORE>(space, part, k);
+    for (i32 i = 0; i < WIDTH * VECTORS; i += LANES) {
+        readers.template fetch<0, BEFORE>(space, part.away(i), part.left(i));
 #pragma unroll
-        for (i32 i = k * WIDTH; i < (k + GROUP) * WIDTH; ++i) {
+        for (i32 lane = 0; lane < LANES; ++lane) {
             const auto made = PROLOGUE::of(
                 [&](auto slot) {
-                    return get<decltype(slot)::NUMBER>(readers.readers)
-                        .at(i / WIDTH - k, i % WIDTH);
+                    return get<decltype(slot)::NUMBER>(readers.readers).at(0, lane);
                 },
                 status);
-            part.x[i] = part.has(i) ? convert<Value>(convert<T>(made)) : fill;
+            part.x[i + lane] = part.has(i + lane) ? convert<Value>(convert<T>(made)) : fill;
         }
     }
 
@@ -141,34 +152,31 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
 
     // store
     if (number >= space.rows) return;
-    auto* const to = out + space.near_row(0, row);
+    readers.template begin<BEFORE, ALL>(space, row, part.first, in...);
+    auto* const to = out + space.near_row(0, row) + part.first;
 #pragma unroll
-    for (i32 k = 0; k < VECTORS; k += GROUP) {
-        readers.template fetch<BEFORE, sizeof...(OPERANDS)>(space, part, k);
+    for (i32 i = 0; i < WIDTH * VECTORS; i += LANES) {
+        readers.template fetch<BEFORE, ALL>(space, part.away(i), part.left(i));
+        Vector<typename EPILOGUE::Result, LANES> made;
 #pragma unroll
-        for (i32 u = 0; u < GROUP; ++u) {
-            Vector<typename EPILOGUE::Result, WIDTH> made;
-#pragma unroll
-            for (i32 lane = 0; lane < WIDTH; ++lane) {
-                made.lanes[lane] = EPILOGUE::of(
-                    [&](auto slot) {
-                        using Asked = typename decltype(slot)::type;
-                        constexpr i32 NUMBER = decltype(slot)::NUMBER;
-                        if constexpr (NUMBER == 0) {
-                            return convert<Asked>(of(part.x[(k + u) * WIDTH + lane]));
-                        } else {
-                            return get<BEFORE + NUMBER - 1>(readers.readers).at(u, lane);
-                        }
-                    },
-                    status);
-            }
-            const i32 place = part.place(k + u);
-            if (place < part.length) put_lanes(to + place, made, part.length - place, IS_ALIGNED);
+        for (i32 lane = 0; lane < LANES; ++lane) {
+            made.lanes[lane] = EPILOGUE::of(
+                [&](auto slot) {
+                    using Asked = typename decltype(slot)::type;
+                    constexpr i32 NUMBER = decltype(slot)::NUMBER;
+                    if constexpr (NUMBER == 0) {
+                        return convert<Asked>(of(part.x[i + lane]));
+                    } else {
+                        return get<BEFORE + NUMBER - 1>(readers.readers).at(0, lane);
+                    }
+                },
+                status);
         }
+        if (part.has(i)) put_lanes(to + part.away(i), made, LANES, true);
     }
 }
 
-// The same: all vectors in flight where they may be moved, else the elements of one at a time.
+// The same by vectors where they may be moved, else by elements.
 template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS,
           typename... OPERANDS, i32 SETS, i32 RANK, typename MEASURE>
 __device__ __forceinline__ void chained_rows(typename EPILOGUE::Result* out,
@@ -179,10 +187,10 @@ __device__ __forceinline__ void chained_rows(typename EPILOGUE::Result* out,
     static_assert(sizeof...(OPERANDS) == PROLOGUE::COUNT + EPILOGUE::COUNT - 1,
                   "the operands of the prologue, then those of the epilogue");
     if (space.is_even && is_aligned<WIDTH>(out) && (... && is_vector<OPERANDS, WIDTH>(in))) {
-        chained_row<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, VECTORS, true, OPERANDS...>(
+        chained_row<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, true, OPERANDS...>(
             out, space, status, fill, measure, in...);
     } else {
-        chained_row<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, 1, false, OPERANDS...>(
+        chained_row<T, PROLOGUE, EPILOGUE, WIDTH, VECTORS, false, OPERANDS...>(
             out, space, status, fill, measure, in...);
     }
 }

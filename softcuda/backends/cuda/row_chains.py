@@ -56,7 +56,10 @@ _SHORT_RANK: Final = 4  # axes of the space that most tensors have
 _LONG_RANK: Final = 12  # of others
 # Threads of a block, blocks of a multiprocessor, and what a thread may hold [registers] so that no
 # compiler spills on 7 architectures.
-_BLOCKS: Final = ((256, 3, 78), (256, 2, 128), (512, 1, 128), (1024, 1, 60))
+_BLOCKS: Final = (
+    *((256, 4, 60), (512, 2, 60), (1024, 1, 60)),
+    *((256, 3, 76), (256, 2, 112), (512, 1, 112)),
+)
 _WORK: Final = 14  # registers of what is not counted otherwise
 _ASIDE: Final = {Lies.SINGLE: 1, Lies.ROW: 7, Lies.STRIDED: 9}  # registers of where it is read
 _WIDE_WORK: Final = 8  # registers of exponentials and roots of f64
@@ -88,7 +91,7 @@ def takes_chain(line: Line) -> bool:
     dims = line.dims
     split_at = _split(line)
     length = numel(dims[split_at:])
-    most = _BLOCKS[-1 if compute_dtype(line.dtype).itemsize < 8 else -2][0]
+    most = 1024 if compute_dtype(line.dtype).itemsize < 8 else 512
     return 1 < length <= most * _most_elements(line.dtype)
 
 
@@ -271,7 +274,7 @@ def _tile(
         if code * elements > _CODE:
             continue
         width = min(widest, elements)
-        held = elements * (_ELEMENTS // most + max(sides)) + aside
+        held = elements * _ELEMENTS // most + width * max(sides) + aside
         for threads, blocks, registers in _BLOCKS:
             if threads * elements < layout.inner.numel:
                 continue
