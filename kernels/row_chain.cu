@@ -23,6 +23,11 @@
 #include "operands.cuh"
 #include "softmax_row.cuh"
 
+// Compilers from sm_100 on take more registers than so many blocks have.
+template <i32 BLOCK, i32 BLOCKS>
+constexpr i32 chain_blocks =
+    __CUDA_ARCH__ >= 1000 ? (BLOCKS > 3 ? 2 : 1) : blocks_held<BLOCK, BLOCKS>;
+
 // The numbers of a row that a thread holds.
 template <typename T, i32 WIDTH, i32 VECTORS>
 struct RowPart {
@@ -135,6 +140,7 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
     readers.template begin<0, BEFORE>(space, row, part.first, in...);
 #pragma unroll
     for (i32 i = 0; i < WIDTH * VECTORS; i += LANES) {
+        if (!IS_ALIGNED && i % WIDTH == 0) __syncwarp();  // no more elements are on their way
         readers.template fetch<0, BEFORE>(space, part.away(i), part.left(i));
 #pragma unroll
         for (i32 lane = 0; lane < LANES; ++lane) {
@@ -156,6 +162,7 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
     auto* const to = out + space.near_row(0, row) + part.first;
 #pragma unroll
     for (i32 i = 0; i < WIDTH * VECTORS; i += LANES) {
+        if (!IS_ALIGNED && i % WIDTH == 0) __syncwarp();
         readers.template fetch<BEFORE, ALL>(space, part.away(i), part.left(i));
         Vector<typename EPILOGUE::Result, LANES> made;
 #pragma unroll
@@ -197,7 +204,7 @@ __device__ __forceinline__ void chained_rows(typename EPILOGUE::Result* out,
 
 template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS, i32 BLOCK,
           i32 BLOCKS, i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
+__global__ void __launch_bounds__(BLOCK, (chain_blocks<BLOCK, BLOCKS>))
     softmax_chain(typename EPILOGUE::Result* __restrict__ out, i32 is_log,
                   const __grid_constant__ RowSpace<1 + sizeof...(OPERANDS), RANK> space,
                   i64* __restrict__ status, typename OPERANDS::pointer __restrict__... in) {
@@ -219,7 +226,7 @@ __global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
 
 template <typename T, typename PROLOGUE, typename EPILOGUE, i32 WIDTH, i32 VECTORS, i32 BLOCK,
           i32 BLOCKS, i32 RANK, typename... OPERANDS>
-__global__ void __launch_bounds__(BLOCK, (blocks_held<BLOCK, BLOCKS>))
+__global__ void __launch_bounds__(BLOCK, (chain_blocks<BLOCK, BLOCKS>))
     layer_norm_chain(typename EPILOGUE::Result* __restrict__ out, f64 eps,
                      const __grid_constant__ RowSpace<1 + sizeof...(OPERANDS), RANK> space,
                      i64* __restrict__ status, typename OPERANDS::pointer __restrict__... in) {

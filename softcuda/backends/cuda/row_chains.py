@@ -7,7 +7,7 @@ are launches of their own, in front and behind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from softcuda.backends.cuda.axes import Axes, broadcast_strides, fuse_axes
@@ -52,17 +52,18 @@ from softcuda.target import Target
 __all__ = ["ChainTile", "chained_row_steps", "row_chain_spec", "takes_chain"]
 
 _ELEMENTS: Final = 16  # of a row that a thread holds; of f64 half as many
+_LONG_16: Final = 4096  # elements of a row of 16 bits beyond which twice as many are sooner
 _SHORT_RANK: Final = 4  # axes of the space that most tensors have
 _LONG_RANK: Final = 12  # of others
-# Threads of a block, blocks of a multiprocessor, and what a thread may hold [registers] so that no
-# compiler spills on 7 architectures.
+# Threads of a block, blocks of a multiprocessor, and what a thread may hold then [registers], so
+# that no compiler spills on 7 architectures.
 _BLOCKS: Final = (
-    *((256, 4, 60), (512, 2, 60), (1024, 1, 60)),
-    *((256, 3, 76), (256, 2, 112), (512, 1, 112)),
+    *((256, 4, 60), (512, 2, 60), (1024, 1, 46)),
+    *((256, 3, 72), (256, 2, 112), (512, 1, 76)),
 )
 _WORK: Final = 14  # registers of what is not counted otherwise
-_ASIDE: Final = {Lies.SINGLE: 1, Lies.ROW: 7, Lies.STRIDED: 9}  # registers of where it is read
-_WIDE_WORK: Final = 8  # registers of exponentials and roots of f64
+_WIDE_WORK: Final = 16  # of exponentials and roots of f64
+_ASIDE: Final = {Lies.SINGLE: 1, Lies.ROW: 3, Lies.STRIDED: 16}  # of where an operand is read
 _STRIDED_BYTES: Final = 1 << 20  # of an operand that is read element by element
 _CODE: Final = 1024  # plain instructions of all elements of a thread
 
@@ -258,34 +259,39 @@ def _tile(
 ) -> ChainTile | None:
     """Return how a thread holds its part of a row; None where registers do not.
 
-    Many elements a thread come first, in few threads.
+    Many elements a thread come first, and of these many threads of a multiprocessor.
     """
     pairs = list(zip(layout.lies, windows, strict=True))
     split_at = len(prologue.operands)
-    sides = [_registers(side) for side in (pairs[:split_at], pairs[split_at:])]
+    sides = [_side_bytes(side) for side in (pairs[:split_at], pairs[split_at:])]
     sizes = [w.dtype.itemsize for lies, w in pairs if lies is Lies.ROW]
     widest = VECTOR_BYTES // max(epilogue.result.itemsize, *sizes, 1)
     aside = _WORK + sum(_ASIDE[lies] for lies, _ in pairs)
     aside += max(work_bytes(prologue.chain), work_bytes(epilogue.chain)) // 4
     aside += _WIDE_WORK if compute_dtype(dtype).itemsize == 8 else 0
     code = code_of(prologue.chain) + code_of(epilogue.chain)
-    most = _most_elements(dtype)
-    for elements in (most, most // 2, most // 4):
-        if code * elements > _CODE:
-            continue
+    length = layout.inner.numel
+    for elements, threads, blocks, registers in _shapes(dtype, length):
         width = min(widest, elements)
-        held = elements * _ELEMENTS // most + width * max(sides) + aside
-        for threads, blocks, registers in _BLOCKS:
-            if threads * elements < layout.inner.numel:
-                continue
-            if held <= registers:
-                return ChainTile(width, elements // width, threads, blocks)
+        numbers = elements * compute_dtype(dtype).itemsize // 4
+        held = numbers + aside + width * max(sides) // 4
+        if threads * elements >= length and code * elements <= _CODE and held <= registers:
+            return ChainTile(width, elements // width, threads, blocks)
     return None
 
 
-def _registers(operands: Sequence[tuple[Lies, _Window]]) -> int:
-    """Return the registers that an element of each operand takes."""
-    return sum(max(w.dtype.itemsize // 4, 1) for lies, w in operands if lies is not Lies.SINGLE)
+def _shapes(dtype: DType, length: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield elements of a thread before what `_BLOCKS` has, the best first."""
+    most = _most_elements(dtype)
+    if dtype.itemsize == 2 and length > _LONG_16:
+        yield (2 * most, *_BLOCKS[3])
+    for elements in (most, most // 2, most // 4):
+        yield from ((elements, *shape) for shape in _BLOCKS)
+
+
+def _side_bytes(operands: Sequence[tuple[Lies, _Window]]) -> int:
+    """Return the bytes of an element of each operand that is loaded for it."""
+    return sum(w.dtype.itemsize for lies, w in operands if lies is not Lies.SINGLE)
 
 
 def row_chain_spec(
