@@ -9,6 +9,8 @@ A backend is a module (or any object) with
 - optionally `EPILOGUES`: the kinds of op behind which it takes elementwise lines into the same
   unit, `absorbs(line, operands, target)`: which lines those may be (default: `supports`), and
   `carries(chain, reads, registers)`: whether that is a chain for its kernels (default: any);
+- optionally `surrounds(line, operands, target)`: whether it runs elementwise lines around that line
+  at all (default: yes);
 - optionally `MOST_BEFORE`: the most operands of the lines before an anchor, which are cut off where
   they read more;
 - optionally `KEEPS`: True where its chains also write values inside them (`Unit.kept`);

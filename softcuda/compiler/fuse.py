@@ -1,9 +1,9 @@
 """The pass `fuse`: neighbours whose backends declare it become one unit.
 
-A unit is a chain of elementwise lines, or an anchor (a reduction, a contraction) with elementwise
-lines before it, which have the extents of what it reads, and behind it, which have those of its
-result. Units grow backward from their last line: a line joins the unit of its users when all of
-them are in that one unit and read it as it lies.
+A unit is a chain of elementwise lines, or an anchor (a reduction, a contraction, a composite) with
+elementwise lines before it, which have the extents of what it reads, and behind it, which have
+those of its result. Units grow backward from their last line: a line joins the unit of its users
+when all of them are in that one unit and read it as it lies.
 
 A chain of a backend that declares KEEPS also takes lines that others read too, or that are asked
 for: it writes their values beside its result. All other users of such a line come after the last
@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from softcuda.backends import backends
 from softcuda.compiler.epilogues import MAX_PRODUCTS, held_behind
+from softcuda.compiler.neighbours import Neighbours
 from softcuda.compiler.program import Choice, Groups
 from softcuda.compiler.split import MAX_CHAIN, MAX_OPERANDS, cheapest_cuts
 from softcuda.compiler.units import graph_layouts, unit_of
@@ -33,6 +32,7 @@ MAX_KEPT = 8  # values inside one unit that it writes
 MAX_GROWN = 4  # times MAX_CHAIN and MAX_OPERANDS: what grows beyond these is cut again
 
 _WORKLESS = (Kind.LEAF, Kind.VIEW)
+_PREFACED = (Kind.REDUCTION, Kind.COMPOSITE)  # anchors with lines before them
 
 
 def fuse(graph: Graph, choices: Sequence[Choice], target: Target) -> Groups:
@@ -90,11 +90,7 @@ class _Growing:
 
     def __init__(self, graph: Graph, choices: Sequence[Choice], target: Target) -> None:
         self._lines = graph.lines
-        self._choices = choices
-        self._target = target
-        known, used = backends(), {choice.backend_id for choice in choices}
-        self._known: dict[str, Any] = {name: known.get(name) for name in used}
-        self._keeping = {k for k, each in self._known.items() if getattr(each, "KEEPS", False)}
+        self._rules = Neighbours(graph.lines, choices, target)
         self._users = graph.users()
         self._roots = frozenset(graph.roots)
         self._group: list[_Group | None] = [None] * len(graph.lines)
@@ -149,7 +145,7 @@ class _Growing:
 
     def _is_keeping(self, group: _Group) -> bool:
         """Return whether the backend that runs a group writes values inside chains."""
-        return self._choices[group.runner].backend_id in self._keeping
+        return self._rules.keeps(group.runner)
 
     def cut(self, group: _Group) -> list[_Group]:
         """Return the parts of a group that one kernel each holds; itself where it is one."""
@@ -163,19 +159,19 @@ class _Growing:
     def _taken_back(self, group: _Group) -> list[_Group]:
         """Return an anchor with what its kernel holds of the chain behind it, then the rest."""
         anchor, chain = group.runner, group.after[::-1]
-        held = held_behind(self._lines, anchor, chain, self._runner(anchor))
+        held = held_behind(self._lines, anchor, chain, self._rules.runner(anchor))
         if len(held) == len(chain):
             return [group]
         inside = set(held)
         rest = [number for number in group.after if number not in inside]
         parts = [_Group(anchor, anchor, [], list(held)[::-1])]
-        if all(self._absorbs(number, rest[0]) for number in rest):
+        if all(self._rules.absorbs(number, rest[0]) for number in rest):
             return parts + self.cut(_Group(rest[0], None, [], rest))
         return parts + [_Group(number, None, [], [number]) for number in rest[::-1]]
 
     def _cut_before(self, group: _Group) -> list[_Group]:
         """Return a group with an anchor, behind the chains that its kernel does not hold."""
-        most = getattr(self._runner(group.runner), "MOST_BEFORE", None)
+        most = getattr(self._rules.runner(group.runner), "MOST_BEFORE", None)
         members = [*reversed(group.before), group.runner]
         ends = cheapest_cuts(self._lines, members, most) if most else []
         parts = self._chains(group, members, ends)
@@ -186,7 +182,9 @@ class _Growing:
 
     def _runs_alone(self, part: _Group) -> bool:
         """Return whether the backend of the last line of a part runs all of them."""
-        return self._is_keeping(part) and all(self._absorbs(n, part.runner) for n in part.after)
+        return self._is_keeping(part) and all(
+            self._rules.absorbs(n, part.runner) for n in part.after
+        )
 
     def _chains(self, group: _Group, members: list[int], ends: Sequence[int]) -> list[_Group]:
         """Return the chains that lie between positions of `members`, the first from 0 on."""
@@ -216,7 +214,7 @@ class _Growing:
         line = self._lines[number]
         leads = follows
         if line.op.kind is not Kind.ELEMENTWISE:
-            leads = line.op.kind in getattr(self._runner(number), "EPILOGUES", ())
+            leads = self._rules.takes_behind(number)
         if not leads or number in self._roots or line.dims != user.dims:
             return False
         return len(set(self._users[number])) == 1
@@ -229,10 +227,6 @@ class _Growing:
             for source in line.inputs
             if self._lines[source].op.kind is Kind.CONTRACTION and self._leads(source, line, False)
         }
-
-    def _runner(self, number: int) -> Any:
-        """Return the backend of a line."""
-        return self._known[self._choices[number].backend_id]
 
     def _join(self, number: int, group: _Group) -> bool:
         """Put a line into the group of its users; False where it has no place there."""
@@ -262,36 +256,22 @@ class _Growing:
         line = self._lines[number]
         if is_before:
             anchor = self._lines[group.runner]
-            if anchor.op.kind is not Kind.REDUCTION:
+            if anchor.op.kind not in _PREFACED or number in anchor.inputs[1:]:
                 return False
             like = self._lines[anchor.inputs[0]]
         else:
             like = self._lines[group.after[0]]
-        return line.dims == like.dims and self._absorbs(number, group.runner)
+        return line.dims == like.dims and self._rules.absorbs(number, group.runner)
 
     def _anchors(self, number: int, group: _Group) -> bool:
         """Return whether a line can be the anchor in front of a chain of elementwise lines."""
         line = self._lines[number]
-        runner = self._runner(number)
         return (
             group.anchor is None
             and not group.kept
             and group.size < MAX_CHAIN
             and group.reads <= MAX_OPERANDS
-            and line.op.kind in getattr(runner, "EPILOGUES", ())
+            and self._rules.takes_behind(number)
             and line.dims == self._lines[group.after[0]].dims
-            and all(self._absorbs(member, number) for member in group.after)
+            and all(self._rules.absorbs(member, number) for member in group.after)
         )
-
-    def _absorbs(self, number: int, last: int) -> bool:
-        """Return whether both backends declare fusion and the one of line `last` runs the op."""
-        own_id, last_id = self._choices[number].backend_id, self._choices[last].backend_id
-        own, runner = self._known[own_id], self._known[last_id]
-        line = self._lines[number]
-        if line.op.kind not in own.FUSES or self._lines[last].op.kind not in runner.FUSES:
-            return False
-        if own_id == last_id:
-            return True
-        operands = [self._lines[source] for source in line.inputs]
-        asked = getattr(runner, "absorbs", runner.supports)
-        return own.DEVICE == runner.DEVICE and bool(asked(line, operands, self._target))
