@@ -1,9 +1,9 @@
-// Rows in registers with the elementwise ops around them: softmax, log_softmax, layer normalisation.
+// Rows in registers with the elementwise ops around them: softmax, log_softmax, layer norm.
 //
 //   out[r, i] = Epilogue(Row(over i: Prologue(in0[r, i], in1[r, i], ...))[i], e0[r, i], ...)
 //
-//   softmax_chain      Row(x)[i] = exp(x[i] - m) / sum_i exp(x[i] - m), m = max_i x[i]; where is_log
-//                      is set x[i] - m - log(sum_i exp(x[i] - m))
+//   softmax_chain      Row(x)[i] = exp(x[i] - m) / sum_i exp(x[i] - m), m = max_i x[i]; where
+//                      is_log is set x[i] - m - log(sum_i exp(x[i] - m))
 //   layer_norm_chain   Row(x)[i] = (x[i] - mean) / sqrt(var + eps); weight and bias are operands of
 //                      the epilogue
 //   dtypes: of operands and result all, mixed at will; T: f16 bf16 f32 f64, which the prologue's

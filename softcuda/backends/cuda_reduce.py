@@ -14,7 +14,8 @@ from softcuda.backends.cuda.complex_parts import (
 from softcuda.backends.cuda.long_rows import refusal_of_long_rows
 from softcuda.backends.cuda.reduce import reduce_steps
 from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS, further_reductions
-from softcuda.backends.cuda.row_chains import chained_row_steps, takes_chain
+from softcuda.backends.cuda.row_chain_tiles import takes_chain
+from softcuda.backends.cuda.row_chains import chained_row_steps
 from softcuda.backends.cuda.row_tiles import ROW_KERNELS, further_rows
 from softcuda.backends.cuda.rows import row_steps
 from softcuda.backends.cuda.scan import SCAN_KERNELS, scan_steps
