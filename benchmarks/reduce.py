@@ -12,6 +12,7 @@ import numpy as np
 import softcuda as sc
 from benchmarks.accuracy import tolerance
 from benchmarks.cases import Bench, Case
+from benchmarks.fused_rows import FUSED_ROWS
 from benchmarks.gpu_timing import RUNS, WARM_UPS, gpu_of
 from benchmarks.gpu_work import DeviceCase, run_device_case
 from benchmarks.host_work import by_kept_axis, by_rows, random_array
@@ -231,4 +232,4 @@ def _cases() -> list[Case]:
     return made
 
 
-CASES = tuple(_cases())
+CASES = (*_cases(), *FUSED_ROWS)

@@ -38,59 +38,6 @@ struct Scale {
 
 // ---- rows in registers --------------------------------------------------------------------------
 
-// The sum of a number of every thread of a team.
-template <typename VALUE>
-__device__ __forceinline__ VALUE team_sum(VALUE value, i32 team, VALUE* slots) {
-    const auto sum = [](VALUE a, VALUE b) { return add(a, b); };
-    value = lanes_total(value, team < WARP ? team : WARP, sum);
-    if (team <= WARP) return value;
-    return lanes_total(warps_value(value, team / WARP, slots), team / WARP, sum);
-}
-
-// Two passes over the row: its mean, then the squares of what is left. `share` is 1 / length. What
-// is rounded to 16 bits needs neither a division nor a root to the last bit.
-template <typename T, typename ROW, i32 WARPS>
-__device__ __forceinline__ void standardise(ROW& row, compute_t<T> eps, compute_t<T> share,
-                                            i32 team, compute_t<T> (&slots)[2][WARPS]) {
-    using Value = compute_t<T>;
-    const auto sum = [](Value a, Value b) { return add(a, b); };
-    const Value count = static_cast<Value>(row.length);
-    const Value some = team_sum(row.joined([&](i32 i) { return row.x[i]; }, sum), team, slots[0]);
-    Value mean;
-    if constexpr (is_16_bit<T>) {
-        const Value near = some * share;
-        mean = __fmaf_rn(__fmaf_rn(-near, count, some), share, near);
-    } else {
-        mean = divide(some, count);
-    }
-    const auto squared = [&](i32 i) { return row.x[i] * row.x[i]; };
-    Value squares;
-    if (row.is_full()) {
-        squares = row.joined(
-            [&](i32 i) {
-                row.x[i] -= mean;
-                return squared(i);
-            },
-            sum);
-    } else {
-        squares = row.joined(
-            [&](i32 i) {
-                row.x[i] = row.has(i) ? row.x[i] - mean : Value(0);
-                return squared(i);
-            },
-            sum);
-    }
-    const Value total = team_sum(squares, team, slots[1]);
-    Value factor;
-    if constexpr (is_16_bit<T>) {
-        factor = rsqrtf(__fmaf_rn(total, share, eps));
-    } else {
-        factor = inverse_deviation(divide(total, count), eps);
-    }
-#pragma unroll
-    for (i32 i = 0; i < ROW::ELEMENTS; ++i) row.x[i] *= factor;
-}
-
 // x, weight and bias are of dtype T and dense along a row, which its team holds.
 template <typename T, i32 VECTORS, i32 BLOCK, i32 BLOCKS, bool IS_AHEAD>
 __global__ void __launch_bounds__(BLOCK, (norm_blocks<T, VECTORS, BLOCK, BLOCKS>))

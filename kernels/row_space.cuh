@@ -15,7 +15,7 @@
 constexpr i32 THREADS = 256;
 constexpr i32 MAX_RANK = 64;
 
-template <i32 SETS>
+template <i32 SETS, i32 RANK = MAX_RANK>
 struct RowSpace {
     i64 rows;
     i64 length;
@@ -24,8 +24,8 @@ struct RowSpace {
     i32 team_log;  // log2 of a team, or of a block's columns
     i32 is_even;   // vectors everywhere, if the pointers are aligned
     i64 steps[SETS];  // strides of the innermost outer axis
-    Divisor64 extents[MAX_RANK];
-    i64 strides[SETS][MAX_RANK];
+    Divisor64 extents[RANK];
+    i64 strides[SETS][RANK];
 
     // Offset of number `n` of the axes from `axis` up to `end`; nothing is divided for the last.
     __device__ __forceinline__ i64 offset(i32 set, i64 n, i32 axis, i32 end) const {
@@ -49,6 +49,9 @@ struct RowSpace {
     __device__ __forceinline__ i64 near_row(i32 set, i64 n) const {
         return outer_rank <= 1 ? n * steps[set] : row(set, n);
     }
+
+    // Elements from one element of a row to the next, where one axis runs along it.
+    __device__ __forceinline__ i64 row_step(i32 set) const { return strides[set][outer_rank]; }
 
     __device__ __forceinline__ i64 element(i32 set, i64 n) const {
         return offset(set, n, outer_rank, outer_rank + inner_rank);

@@ -1,5 +1,8 @@
 """softcuda: a lazy tensor engine that shows, and freezes, where every operation runs."""
 
+from softcuda import console as console  # before all others: Ctrl-C may come meanwhile
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -13,6 +13,8 @@ A backend is a module (or any object) with
   whether its kernels compute elementwise lines in front of operand `number` of a contraction as
   they load it; a Verdict whose reason the table shows either way. The lines read a value of their
   extents, then numbers of one element each (default: they never do);
+- optionally `surrounds(line, operands, target)`: whether it runs elementwise lines around that line
+  at all (default: yes);
 - optionally `MOST_BEFORE`: the most operands of the lines before an anchor, which are cut off where
   they read more;
 - optionally `KEEPS`: True where its chains also write values inside them (`Unit.kept`);

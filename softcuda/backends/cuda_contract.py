@@ -2,7 +2,7 @@
 
 Boxes over several labels at once, so that operands and result are read and written in whole sectors
 of memory without a transposed copy; the kernel's id names the box and how the operands are read,
-which a printed rule chooses (softcuda/backends/cuda/contract_rule.py).
+which a rule chooses (softcuda/backends/cuda/contract_rule.py); `explain` prints what it expects.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from softcuda.backends.cuda.contract import (
     further_contractions,
     prepare_contract,
 )
+from softcuda.backends.cuda.contract_told import boxes_told
 from softcuda.backends.cuda.contraction_limits import (
     carried_verdict,
     chain_verdict,
@@ -99,5 +100,5 @@ def in_place(step: Step) -> Step:
 
 
 def told(step: Step, target: Target) -> tuple[str, ...]:
-    """Return into which tiles a step's product is cut where gemm_tiled.cu computes it."""
-    return product_told(step, target)
+    """Return into which boxes a contraction is cut, or tiles where gemm_tiled.cu computes it."""
+    return boxes_told(step, target) or product_told(step, target)

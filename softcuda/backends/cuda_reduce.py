@@ -11,8 +11,11 @@ from softcuda.backends.cuda.complex_parts import (
     prepared_on_parts,
     real_verdict,
 )
+from softcuda.backends.cuda.long_rows import refusal_of_long_rows
 from softcuda.backends.cuda.reduce import reduce_steps
 from softcuda.backends.cuda.reduce_table import REDUCE_KERNELS, further_reductions
+from softcuda.backends.cuda.row_chain_tiles import takes_chain
+from softcuda.backends.cuda.row_chains import chained_row_steps
 from softcuda.backends.cuda.row_tiles import ROW_KERNELS, further_rows
 from softcuda.backends.cuda.rows import row_steps
 from softcuda.backends.cuda.scan import SCAN_KERNELS, scan_steps
@@ -34,12 +37,13 @@ __all__ = [
     "in_place",
     "prepare",
     "supports",
+    "surrounds",
 ]
 
 BACKEND_ID: Final = "cuda_reduce"
 DEVICE: Final = "cuda"
-FUSES: Final = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
-EPILOGUES: Final = frozenset({Kind.REDUCTION})
+FUSES: Final = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.COMPOSITE})
+EPILOGUES: Final = frozenset({Kind.REDUCTION, Kind.COMPOSITE})
 MOST_BEFORE: Final = 12  # a thread of a block that has a multiprocessor alone holds these
 KERNELS: Final[tuple[KernelSpec, ...]] = (*REDUCE_KERNELS, *ROW_KERNELS, *SCAN_KERNELS)
 
@@ -53,7 +57,13 @@ def further_kernels() -> Iterator[KernelSpec]:
 
 
 def supports(line: Line, operands: Sequence[Line], target: Target) -> Verdict:
-    """Return whether the line is a reduction, scan or composite; of complex numbers a sum."""
+    """Return whether the line is a reduction, scan or composite; of complex numbers a sum.
+
+    A composite of few long rows is refused, since its parts are sooner.
+    """
+    long = refusal_of_long_rows(line, target) if line.op.kind is Kind.COMPOSITE else ""
+    if long:
+        return Verdict(False, long)
     if line.op.kind in _KINDS:
         return parts_verdict(BACKEND_ID, line, operands)
     return Verdict(
@@ -77,12 +87,19 @@ def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     return _prepared(unit, target)
 
 
+def surrounds(line: Line, operands: Sequence[Line], target: Target) -> bool:
+    """Return whether elementwise ops run around a line: a reduction, rows that are held whole."""
+    return line.op.kind is not Kind.COMPOSITE or takes_chain(line)
+
+
 def _prepared(unit: Unit, target: Target) -> tuple[Step, ...]:
-    kind = unit.chain[-1].op.kind
+    kinds = [micro.op.kind for micro in unit.chain]
+    kind = next(k for k in kinds if k is not Kind.ELEMENTWISE)
     if kind is Kind.SCAN:
         return scan_steps(BACKEND_ID, unit, target)
     if kind is Kind.COMPOSITE:
-        return row_steps(BACKEND_ID, unit, target)
+        steps = row_steps if len(kinds) == 1 else chained_row_steps
+        return steps(BACKEND_ID, unit, target)
     return reduce_steps(BACKEND_ID, unit, target)
 
 

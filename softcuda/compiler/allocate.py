@@ -79,13 +79,13 @@ def allocate(chosen: Chosen, computing: Sequence[Step]) -> MemoryPlan:
         lenders = {k: v for k, v in enumerate(output_lines) if places[v].device == device}
         for value, output in _lent(here, steps, lenders, graph).items():
             places[value] = Place("lent", output, here.pop(value)[0], device)
-        if device == "cuda":
-            here = _roomy(here, steps, places)
-        arena = plan(list(here.values()))
-        for (value, (nbytes, _, _)), offset in zip(here.items(), arena.offsets, strict=True):
+        held = _roomy(here, steps, places) if device == "cuda" else here
+        arena = plan(list(held.values()))
+        for (value, (nbytes, _, _)), offset in zip(held.items(), arena.offsets, strict=True):
             places[value] = Place("arena", offset, nbytes, device)
         if arena.total_bytes:
-            arenas[device] = ArenaSize(arena.total_bytes, arena.peak_bytes)
+            peak = arena.peak_bytes if held is here else most_bytes(here.values())
+            arenas[device] = ArenaSize(arena.total_bytes, peak)
     numbers = {line: k for k, line in enumerate(output_lines)}
     outputs = tuple(numbers[n] for n in graph.outputs)
     return MemoryPlan(steps, ending, places, output_lines, outputs, arenas)

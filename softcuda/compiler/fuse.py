@@ -1,10 +1,10 @@
 """The pass `fuse`: neighbours whose backends declare it become one unit.
 
-A unit is a chain of elementwise lines, or an anchor (a reduction, a contraction) with elementwise
-lines before it, which have the extents of what it reads, and behind it, which have those of its
-result. Units grow backward from their last line: a line joins the unit of its users when all of
-them are in that one unit and read it as it lies. What stands before a contraction is asked for at
-once, when the walk meets the contraction (prologues.py).
+A unit is a chain of elementwise lines, or an anchor (a reduction, a contraction, a composite) with
+elementwise lines before it, which have the extents of what it reads, and behind it, which have
+those of its result. Units grow backward from their last line: a line joins the unit of its users
+when all of them are in that one unit and read it as it lies. What stands before a contraction is
+asked for at once, when the walk meets the contraction (prologues.py).
 
 A chain of a backend that declares KEEPS also takes lines that others read too, or that are asked
 for: it writes their values beside its result. All other users of such a line come after the last
@@ -15,15 +15,14 @@ and is cut where that costs least (split.py); so are the lines before an anchor,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
-from softcuda.backends import Verdict, backends
 from softcuda.compiler.epilogues import MAX_PRODUCTS, held_behind
-from softcuda.compiler.group import Group
+from softcuda.compiler.neighbours import Neighbours
 from softcuda.compiler.program import Choice, Groups
-from softcuda.compiler.prologues import Readers, made_operand
+from softcuda.compiler.prologues import Readers, made_operands
 from softcuda.compiler.split import MAX_CHAIN, MAX_OPERANDS, cheapest_cuts
 from softcuda.compiler.units import graph_layouts, unit_of
 from softcuda.graph.lines import Graph, Line
@@ -36,6 +35,7 @@ MAX_KEPT = 8  # values inside one unit that it writes
 MAX_GROWN = 4  # times MAX_CHAIN and MAX_OPERANDS: what grows beyond these is cut again
 
 _WORKLESS = (Kind.LEAF, Kind.VIEW)
+_PREFACED = (Kind.REDUCTION, Kind.COMPOSITE)  # anchors with lines before them
 
 
 def fuse(graph: Graph, choices: Sequence[Choice], target: Target) -> Groups:
@@ -57,27 +57,55 @@ def fused_lines(
     return [(group.ordered(), choices[group.runner].backend_id) for group in grown]
 
 
+@dataclass(slots=True)
+class _Group:
+    """A unit that grows backward.
+
+    `runner` is the line whose backend runs it: the anchor, else the last line. `before` and
+    `after` are the elementwise lines before and behind the anchor, the latest first. `kept` are
+    those of `after` that others read too. `products` are contractions that only the unit reads.
+    """
+
+    runner: int
+    anchor: int | None
+    before: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    reads: int = 0
+    products: set[int] = field(default_factory=set)
+
+    def ordered(self) -> list[int]:
+        """Return the lines in the order in which they are computed."""
+        middle = [] if self.anchor is None else [self.anchor]
+        return [*reversed(self.before), *middle, *reversed(self.after)]
+
+    @property
+    def last(self) -> int:
+        """The line that makes the result."""
+        return self.after[0] if self.after else self.runner
+
+    @property
+    def size(self) -> int:
+        return len(self.before) + len(self.after) + (self.anchor is not None)
+
+
 class _Growing:
     """One backward walk over the lines."""
 
     def __init__(self, graph: Graph, choices: Sequence[Choice], target: Target) -> None:
         self._lines = graph.lines
-        self._choices = choices
-        self._target = target
-        known, used = backends(), {choice.backend_id for choice in choices}
-        self._known: dict[str, Any] = {name: known.get(name) for name in used}
-        self._keeping = {k for k, each in self._known.items() if getattr(each, "KEEPS", False)}
+        self._rules = Neighbours(graph.lines, choices, target)
         self._users = graph.users()
         self._roots = frozenset(graph.roots)
-        self._group: list[Group | None] = [None] * len(graph.lines)
+        self._group: list[_Group | None] = [None] * len(graph.lines)
         self._is_before: list[bool] = [False] * len(graph.lines)
         self._follows_anchor = self._followers()
         self.layouts = cache(lambda: graph_layouts(graph))
         self.notes: list[tuple[int, str]] = []
 
-    def grow(self) -> list[Group]:
+    def grow(self) -> list[_Group]:
         """Return the groups in the order of their last lines."""
-        groups: list[Group] = []
+        groups: list[_Group] = []
         for number in range(len(self._lines) - 1, -1, -1):
             kind = self._lines[number].op.kind
             if kind in _WORKLESS or self._group[number] is not None:
@@ -85,7 +113,7 @@ class _Growing:
             group = self._of_users(number)
             if group is None or not self._join(number, group):
                 is_chain = kind is Kind.ELEMENTWISE
-                group = Group(number, None if is_chain else number)
+                group = _Group(number, None if is_chain else number)
                 if is_chain:
                     group.after.append(number)
                     group.products |= self._products(number)
@@ -97,29 +125,17 @@ class _Growing:
         groups.reverse()
         return groups
 
-    def _take_before(self, anchor: int, group: Group) -> None:
+    def _take_before(self, anchor: int, group: _Group) -> None:
         """Put the lines into a contraction's group that its kernel computes in its loads."""
-        makes = getattr(self._runner(anchor), "makes", None)
-        if makes is None:
-            return
         known = Readers(self._lines, self._users, self._roots, self._follows_anchor, self.layouts)
-        for number in range(len(self._lines[anchor].inputs)):
-            found = made_operand(
-                known,
-                anchor,
-                number,
-                lambda line: self._absorbs(line, anchor),
-                lambda *asked: makes(*asked, self._target),
-            )
-            if found is None:
-                continue
-            self.notes.append((found.lines[-1], found.verdict.reason))
-            if found.verdict:
-                group.before = sorted((*group.before, *found.lines), reverse=True)
-                for line in found.lines:
+        for before in made_operands(known, anchor, self._rules):
+            self.notes.append((before.lines[-1], before.verdict.reason))
+            if before.verdict:
+                group.before = sorted((*group.before, *before.lines), reverse=True)
+                for line in before.lines:
                     self._group[line], self._is_before[line] = group, True
 
-    def _of_users(self, number: int) -> Group | None:
+    def _of_users(self, number: int) -> _Group | None:
         """Return the one group that a line may join: of all its users, or one that keeps it."""
         users = self._users[number]
         groups = [group for user in users if (group := self._group[user]) is not None]
@@ -134,7 +150,7 @@ class _Growing:
         is_kept = inside < len(users) or number in self._roots
         return group if not is_kept or self._keeps(number, group) else None
 
-    def _keeps(self, number: int, group: Group) -> bool:
+    def _keeps(self, number: int, group: _Group) -> bool:
         """Return whether a group may write a line's value for others beside its own use of it."""
         return (
             group.anchor is None
@@ -145,11 +161,11 @@ class _Growing:
             and all(self._group[u] is group or u > group.last for u in self._users[number])
         )
 
-    def _is_keeping(self, group: Group) -> bool:
+    def _is_keeping(self, group: _Group) -> bool:
         """Return whether the backend that runs a group writes values inside chains."""
-        return self._choices[group.runner].backend_id in self._keeping
+        return self._rules.keeps(group.runner)
 
-    def cut(self, group: Group) -> list[Group]:
+    def cut(self, group: _Group) -> list[_Group]:
         """Return the parts of a group that one kernel each holds; itself where it is one."""
         if group.anchor is not None:
             is_made = self._lines[group.anchor].op.kind is Kind.CONTRACTION
@@ -160,35 +176,37 @@ class _Growing:
         members = group.ordered()
         return self._chains(group, members, [*cheapest_cuts(self._lines, members), len(members)])
 
-    def _taken_back(self, group: Group) -> list[Group]:
+    def _taken_back(self, group: _Group) -> list[_Group]:
         """Return an anchor with what its kernel holds of the chain behind it, then the rest."""
         anchor, chain = group.runner, group.after[::-1]
-        held = held_behind(self._lines, anchor, chain, self._runner(anchor))
+        held = held_behind(self._lines, anchor, chain, self._rules.runner(anchor))
         if len(held) == len(chain):
             return [group]
         inside = set(held)
         rest = [number for number in group.after if number not in inside]
-        parts = [Group(anchor, anchor, group.before, list(held)[::-1])]
-        if all(self._absorbs(number, rest[0]) for number in rest):
-            return parts + self.cut(Group(rest[0], None, [], rest))
-        return parts + [Group(number, None, [], [number]) for number in rest[::-1]]
+        parts = [_Group(anchor, anchor, group.before, list(held)[::-1])]
+        if all(self._rules.absorbs(number, rest[0]) for number in rest):
+            return parts + self.cut(_Group(rest[0], None, [], rest))
+        return parts + [_Group(number, None, [], [number]) for number in rest[::-1]]
 
-    def _cut_before(self, group: Group) -> list[Group]:
+    def _cut_before(self, group: _Group) -> list[_Group]:
         """Return a group with an anchor, behind the chains that its kernel does not hold."""
-        most = getattr(self._runner(group.runner), "MOST_BEFORE", None)
+        most = getattr(self._rules.runner(group.runner), "MOST_BEFORE", None)
         members = [*reversed(group.before), group.runner]
         ends = cheapest_cuts(self._lines, members, most) if most else []
         parts = self._chains(group, members, ends)
         if not parts or not all(map(self._runs_alone, parts)):
             return [group]
         rest = members[ends[-1] : -1]
-        return [*parts, Group(group.runner, group.anchor, rest[::-1], group.after, group.kept)]
+        return [*parts, _Group(group.runner, group.anchor, rest[::-1], group.after, group.kept)]
 
-    def _runs_alone(self, part: Group) -> bool:
+    def _runs_alone(self, part: _Group) -> bool:
         """Return whether the backend of the last line of a part runs all of them."""
-        return self._is_keeping(part) and all(self._absorbs(n, part.runner) for n in part.after)
+        return self._is_keeping(part) and all(
+            self._rules.absorbs(n, part.runner) for n in part.after
+        )
 
-    def _chains(self, group: Group, members: list[int], ends: Sequence[int]) -> list[Group]:
+    def _chains(self, group: _Group, members: list[int], ends: Sequence[int]) -> list[_Group]:
         """Return the chains that lie between positions of `members`, the first from 0 on."""
         parts, start = [], 0
         for end in ends:
@@ -199,7 +217,7 @@ class _Growing:
                 for number in own[:-1]
                 if number in group.kept or any(u not in inside for u in self._users[number])
             ]
-            parts.append(Group(own[-1], None, [], own[::-1], kept[::-1]))
+            parts.append(_Group(own[-1], None, [], own[::-1], kept[::-1]))
             start = end
         return parts
 
@@ -216,7 +234,7 @@ class _Growing:
         line = self._lines[number]
         leads = follows
         if line.op.kind is not Kind.ELEMENTWISE:
-            leads = line.op.kind in getattr(self._runner(number), "EPILOGUES", ())
+            leads = self._rules.takes_behind(number)
         if not leads or number in self._roots or line.dims != user.dims:
             return False
         return len(set(self._users[number])) == 1
@@ -230,11 +248,7 @@ class _Growing:
             if self._lines[source].op.kind is Kind.CONTRACTION and self._leads(source, line, False)
         }
 
-    def _runner(self, number: int) -> Any:
-        """Return the backend of a line."""
-        return self._known[self._choices[number].backend_id]
-
-    def _join(self, number: int, group: Group) -> bool:
+    def _join(self, number: int, group: _Group) -> bool:
         """Put a line into the group of its users; False where it has no place there."""
         line = self._lines[number]
         users = [user for user in self._users[number] if self._group[user] is group]
@@ -257,43 +271,27 @@ class _Growing:
         group.reads -= len(users)
         return True
 
-    def _fits(self, number: int, group: Group, is_before: bool) -> bool:
+    def _fits(self, number: int, group: _Group, is_before: bool) -> bool:
         """Return whether an elementwise line has the extents needed there and a backend for it."""
         line = self._lines[number]
         if is_before:
             anchor = self._lines[group.runner]
-            if anchor.op.kind is not Kind.REDUCTION:
+            if anchor.op.kind not in _PREFACED or number in anchor.inputs[1:]:
                 return False
             like = self._lines[anchor.inputs[0]]
         else:
             like = self._lines[group.after[0]]
-        return line.dims == like.dims and bool(self._absorbs(number, group.runner))
+        return line.dims == like.dims and bool(self._rules.absorbs(number, group.runner))
 
-    def _anchors(self, number: int, group: Group) -> bool:
+    def _anchors(self, number: int, group: _Group) -> bool:
         """Return whether a line can be the anchor in front of a chain of elementwise lines."""
         line = self._lines[number]
-        runner = self._runner(number)
         return (
             group.anchor is None
             and not group.kept
             and group.size < MAX_CHAIN
             and group.reads <= MAX_OPERANDS
-            and line.op.kind in getattr(runner, "EPILOGUES", ())
+            and self._rules.takes_behind(number)
             and line.dims == self._lines[group.after[0]].dims
-            and all(self._absorbs(member, number) for member in group.after)
+            and all(self._rules.absorbs(member, number) for member in group.after)
         )
-
-    def _absorbs(self, number: int, last: int) -> Verdict:
-        """Return whether both backends declare fusion and the one of line `last` runs the op."""
-        own_id, last_id = self._choices[number].backend_id, self._choices[last].backend_id
-        own, runner = self._known[own_id], self._known[last_id]
-        line = self._lines[number]
-        if line.op.kind not in own.FUSES or self._lines[last].op.kind not in runner.FUSES:
-            return Verdict(False)
-        if own_id == last_id:
-            return Verdict(True)
-        if own.DEVICE != runner.DEVICE:
-            return Verdict(False)
-        operands = [self._lines[source] for source in line.inputs]
-        asked: Callable[..., Verdict] = getattr(runner, "absorbs", runner.supports)
-        return asked(line, operands, self._target)

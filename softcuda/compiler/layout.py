@@ -12,7 +12,7 @@ from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.views import view_strides
 
-__all__ = ["Layout", "layout_of", "operand_at", "seen_through", "viewed_lines"]
+__all__ = ["Layout", "layout_of", "next_layout", "operand_at", "seen_through", "viewed_lines"]
 
 
 class Layout(NamedTuple):
@@ -23,7 +23,9 @@ class Layout(NamedTuple):
     strides: Dims
 
 
-def layout_of(number: int, line: Line, before: list[Layout], lines: list[Line]) -> Layout | None:
+def layout_of(
+    number: int, line: Line, before: Sequence[Layout], lines: Sequence[Line]
+) -> Layout | None:
     """Return the layout of line `number`, those of the earlier lines given.
 
     Computed values are dense and row-major in a buffer of their own; leaves have their own
@@ -43,6 +45,23 @@ def layout_of(number: int, line: Line, before: list[Layout], lines: list[Line]) 
     if window is None:
         return None
     return Layout(base, offset + window.offset, _forward(line.dims, window.strides))
+
+
+def next_layout(before: Sequence[Layout], lines: Sequence[Line]) -> Layout:
+    """Return the layout of the first line that has none yet, in a graph that was simplified.
+
+    Args:
+        before: the layouts of the earlier lines.
+        lines: those, and the line behind them.
+
+    Raises:
+        AssertionError: a view needs a copy that simplify did not place.
+    """
+    number = len(before)
+    found = layout_of(number, lines[number], before, lines)
+    if found is None:
+        raise AssertionError(f"line %{number} needs a copy; simplify places it")
+    return found
 
 
 def _forward(dims: Dims, strides: Dims) -> Dims:

@@ -11,18 +11,17 @@ takes epilogues, and behind an elementwise line, whose launch there is anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from softcuda.backends.steps import Verdict
 from softcuda.compiler.layout import Layout, seen_through, viewed_lines
+from softcuda.compiler.neighbours import Neighbours
 from softcuda.graph.lines import Line
 from softcuda.graph.op import Kind
 from softcuda.graph.shapes import numel
 
-__all__ = ["Before", "Readers", "made_operand"]
-
-Makes = Callable[[Sequence[Line], Sequence[Line], Line, Sequence[Line], int], Verdict]
+__all__ = ["Before", "Readers", "made_operands"]
 
 
 class Before(NamedTuple):
@@ -60,26 +59,32 @@ class Readers(NamedTuple):
         return len(self.users[number]) == 1 and number not in self.roots
 
 
-def made_operand(
-    known: Readers, anchor: int, number: int, joins: Callable[[int], Verdict], makes: Makes
-) -> Before | None:
-    """Return the lines that make an operand of a contraction; None where no line is such.
+def made_operands(known: Readers, anchor: int, rules: Neighbours) -> Iterator[Before]:
+    """Yield the lines that make an operand of a contraction, where there are such.
 
     Args:
         known: the graph.
         anchor: the contraction.
-        number: which operand.
-        joins: whether the backend of the contraction runs an elementwise line.
-        makes: `makes` of that backend, for its target.
+        rules: what backends declare.
     """
+    if not rules.has_made_operands(anchor):
+        return
+    for number in range(len(known.lines[anchor].inputs)):
+        found = _made_operand(known, anchor, number, rules)
+        if found is not None:
+            yield found
+
+
+def _made_operand(known: Readers, anchor: int, number: int, rules: Neighbours) -> Before | None:
+    """Return the lines that make operand `number`; None where it is no chain of its own."""
     lines = known.lines
     product = lines[anchor]
     last, views = viewed_lines(lines, product.inputs[number])
     if not all(map(known.is_alone, (last, *views))):
         return None
-    if lines[last].op.kind is Kind.ELEMENTWISE and not (refused := joins(last)):
+    if lines[last].op.kind is Kind.ELEMENTWISE and not (refused := rules.absorbs(last, anchor)):
         return Before((last,), refused) if refused.reason else None
-    chain, reads = _lines_before(known, last, joins)
+    chain, reads = _lines_before(known, last, lambda line: bool(rules.absorbs(line, anchor)))
     whole = [source for source in reads if lines[source].dims == lines[last].dims]
     rest = [source for source in reads if source not in whole]
     if not chain or len(whole) != 1 or any(numel(lines[source].dims) != 1 for source in rest):
@@ -90,14 +95,12 @@ def made_operand(
         return None
     if views and seen_through(views, lines[value], known.layouts()[value], lines) is None:
         return None
-    operands = [lines[source] for source in product.inputs]
-    read = [lines[source] for source in (value, *rest)]
-    verdict = makes([lines[k] for k in chain], read, product, operands, number)
+    verdict = rules.makes(chain, (value, *rest), anchor, number)
     return Before(tuple(chain), verdict)
 
 
 def _lines_before(
-    known: Readers, last: int, joins: Callable[[int], Verdict]
+    known: Readers, last: int, joins: Callable[[int], bool]
 ) -> tuple[list[int], list[int]]:
     """Return the elementwise lines that only a line is made of, itself included, and their reads.
 
@@ -125,7 +128,7 @@ def _lines_before(
             and not known.follows[number]
             and number not in known.roots
             and (number == last or chain.issuperset(known.users[number]))
-            and bool(joins(number))
+            and joins(number)
         )
         if not is_inside:
             reads[number] = None

@@ -117,7 +117,9 @@ class Selector:
             named.append(self._default.lookup(line.op.name, dtype, size))
         rows = [(row.backend_id, self._profile.label(row)) for row in named if row is not None]
         others = [name for name in self._on(device) if name != REFERENCE[device]]
-        unnamed = () if by_rows else (*others, REFERENCE[device])
+        # A composite that is refused is sooner by its parts than by the reference.
+        last = () if line.op.kind is Kind.COMPOSITE else (REFERENCE[device],)
+        unnamed = () if by_rows else (*others, *last)
         for backend_id, reason in (*rows, *((name, "") for name in unnamed)):
             if self._backends[backend_id].supports(line, operands, self._target):
                 return Choice(backend_id, reason)

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from softcuda.backends import REFERENCE, backends
+from softcuda.compiler.layout import Layout, next_layout
 from softcuda.compiler.program import Choice, Chosen
 from softcuda.compiler.select import TRANSFER
 from softcuda.graph.lines import GraphBuilder, Line
 from softcuda.graph.op import OPS, Kind
-from softcuda.graph.params import Dims, Transfer
+from softcuda.graph.params import Transfer
 from softcuda.graph.shapes import contiguous_strides
-from softcuda.graph.views import view_strides
 
 __all__ = ["is_part", "transfer"]
 
@@ -75,8 +75,9 @@ class _Placing:
         self._old_choices = choices
         self._known = known
         self._copies: dict[tuple[int, str, bool], int] = {}
-        self._copied_from: dict[tuple[int, str], int] = {}
-        self._parts: set[int] = set()  # views that `to` sent by themselves
+        self._copied_from: dict[tuple[int, str | None], int] = {}
+        self._layouts: list[Layout] = []
+        self._shown: list[int] = []  # whose memory each shows; a view that `to` sent alone: its own
         self.builder = GraphBuilder()
         self.choices: list[Choice] = []
         self.devices: list[str | None] = []
@@ -101,19 +102,13 @@ class _Placing:
         here, device = self.devices[source], line.params.device
         if here is None:
             return self._add(line.over((source,)), choice, device)
-        if not is_part(line, self.builder.lines[self._viewed(source)]):
+        if not is_part(line, self.builder.lines[self._shown[source]]):
             return self.on(source, device, is_asked=True)
         if here == device:  # a view of its own, which goes elsewhere by itself too
-            viewed = self.builder.lines[source]
-            self._parts.add(made := self._add(viewed, self.choices[source], device))
+            made = self._add(self.builder.lines[source], self.choices[source], device)
+            self._shown[made] = made
             return made
         return self._add(line.over((self._sendable(source),)), choice, device)
-
-    def _viewed(self, number: int) -> int:
-        """Return the line whose memory a view shows."""
-        while self.builder.lines[number].op.kind is Kind.VIEW and number not in self._parts:
-            number = self.builder.lines[number].inputs[0]
-        return number
 
     def _sendable(self, number: int) -> int:
         """Return a line that can be copied as it lies; from a device only dense bytes can."""
@@ -122,24 +117,9 @@ class _Placing:
         return self._copied(number)
 
     def _is_dense(self, number: int) -> bool:
-        dims, strides = self.builder.lines[number].dims, self._strides(number)
-        if strides is None:
-            return False
+        dims, strides = self.builder.lines[number].dims, self._layouts[number].strides
         dense = contiguous_strides(dims)
         return all(d == 1 or a == b for d, a, b in zip(dims, strides, dense, strict=True))
-
-    def _strides(self, number: int) -> Dims | None:
-        line = self.builder.lines[number]
-        if line.op.kind is Kind.LEAF:
-            return tuple(line.params.strides)
-        if line.op.kind is not Kind.VIEW:
-            return contiguous_strides(line.dims)
-        viewed = self._strides(line.inputs[0])
-        if viewed is None:
-            return None
-        dims = self.builder.lines[line.inputs[0]].dims
-        window = view_strides(line.op.name, line.params, dims, viewed)
-        return None if window is None else window.strides
 
     def _computed(self, choice: Choice) -> str | None:
         """Return the device type of what a backend computes; None for a number, on all of them."""
@@ -149,7 +129,11 @@ class _Placing:
     def _add(self, line: Line, choice: Choice, device: str | None) -> int:
         self.choices.append(choice)
         self.devices.append(device)
-        return self.builder.append(line)
+        number = self.builder.append(line)
+        self._layouts.append(next_layout(self._layouts, self.builder.lines))
+        is_view = line.op.kind is Kind.VIEW
+        self._shown.append(self._shown[line.inputs[0]] if is_view else number)
+        return number
 
     def on(self, number: int, device: str | None, *, is_asked: bool = False) -> int:
         """Return the line that holds a value on a device: itself, or its copy there.
@@ -159,26 +143,39 @@ class _Placing:
             device: the device type; None where any will do.
             is_asked: `to` asks, and what it sent away before comes back as a copy.
         """
+        if device is None:
+            return number
+        views = []
+        while (made := self._held(number, device, is_asked)) is None and self._is_view(number):
+            views.append(number)
+            number = self.builder.lines[number].inputs[0]
+        if made is None:
+            sent, line = self._sendable(number), self.builder.lines[number]
+            copied = Line(_TRANSFER, (sent,), line.dims, line.dtype, Transfer(device))
+            made = self._keep(number, self._add(copied, TRANSFER, device), is_asked)
+        for view in reversed(views):
+            line = self.builder.lines[view].over((made,))
+            made = self._keep(view, self._add(line, self.choices[view], device), is_asked)
+        return made
+
+    def _is_view(self, number: int) -> bool:
+        """Return whether a line is made again over a copy of what it shows."""
+        return self._shown[number] != number
+
+    def _held(self, number: int, device: str, is_asked: bool) -> int | None:
+        """Return the line that holds a value on a device by now, None where there is none."""
         here = self.devices[number]
-        if device is None or here is None or here == device:
+        if here is None or here == device:
             return number
         if not is_asked and (number, device) in self._copied_from:
             return self._copied_from[number, device]
-        line = self.builder.lines[number]
-        is_view = line.op.kind is Kind.VIEW and number not in self._parts
-        key = (number, device, is_view and is_asked)
-        known = self._copies.get(key)
-        if known is not None:
-            return known
-        if is_view:
-            source = self.on(line.inputs[0], device, is_asked=is_asked)
-            made = self._add(line.over((source,)), self.choices[number], device)
-        else:
-            sent = self._sendable(number)
-            copied = Line(_TRANSFER, (sent,), line.dims, line.dtype, Transfer(device))
-            made = self._add(copied, TRANSFER, device)
-        self._copies[key] = made
-        self._copied_from[made, here] = number
+        return self._copies.get((number, device, self._is_view(number) and is_asked))
+
+    def _keep(self, number: int, made: int, is_asked: bool) -> int:
+        """Note that `made` holds the value of a line on its device, and return it."""
+        device = str(self.devices[made])
+        self._copies[number, device, self._is_view(number) and is_asked] = made
+        self._copied_from[made, self.devices[number]] = number
         return made
 
     def root(self, number: int, outputs_on: str) -> int:

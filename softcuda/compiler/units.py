@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softcuda.backends.steps import Micro, Operand, Unit
-from softcuda.compiler.layout import Layout, layout_of, operand_at, seen_through, viewed_lines
+from softcuda.compiler.layout import Layout, next_layout, operand_at, seen_through, viewed_lines
 from softcuda.graph.lines import Graph, Line
 from softcuda.graph.op import Kind
 
@@ -18,13 +18,9 @@ def graph_layouts(graph: Graph) -> list[Layout]:
     Raises:
         AssertionError: a view needs a copy that simplify did not place.
     """
-    lines = list(graph.lines)
     layouts: list[Layout] = []
-    for number, line in enumerate(lines):
-        found = layout_of(number, line, layouts, lines)
-        if found is None:
-            raise AssertionError(f"line %{number} needs a copy; simplify places it")
-        layouts.append(found)
+    for _ in graph.lines:
+        layouts.append(next_layout(layouts, graph.lines))
     return layouts
 
 

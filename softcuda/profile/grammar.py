@@ -45,8 +45,8 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
     """Return the profile that a file's content says.
 
     Args:
-        data: the content; bytes are UTF-8, with or without a byte order mark; lines end in LF,
-            CR/LF or CR.
+        data: the content; bytes are UTF-8, with or without a byte order mark; lines end in LF or
+            CR/LF, or all of them in CR.
         path: the file as the user named it, for errors and labels.
         ops: tokens that may have rows (softcuda.profile.vocabulary.work_ops).
         backends: backend_id -> device type of every known backend.
@@ -65,7 +65,7 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
             reader.take(entry)
         else:
             opened[entry.section] = entry.spot
-    return reader.finish(opened)
+    return reader.finish(opened, text.count("\n") + 1)
 
 
 class _Reader:
@@ -93,7 +93,7 @@ class _Reader:
         else:
             self._value(entry)
 
-    def finish(self, opened: Mapping[str, Spot]) -> Profile:
+    def finish(self, opened: Mapping[str, Spot], last_line: int) -> Profile:
         values = self.values
         meta = self._meta(opened)
         rows, thresholds = self.plain.rows or self.rows, self.plain.thresholds or self.thresholds
@@ -123,7 +123,16 @@ class _Reader:
             ),
             policy=_word(values["placement"], "policy", POLICIES, "table"),
             pool=_pool(values["pool"], device),
+            is_cut="generated_at" in meta and not self._is_whole(last_line),
         )
+
+    def _is_whole(self, last_line: int) -> bool:
+        """Return whether the line that soft_init writes last is there, to its end.
+
+        In a file that was edited it may stand elsewhere.
+        """
+        _, spot = self.values["pool"].get("block_size", ("", Spot(self.path, last_line)))
+        return spot.line != last_line
 
     def _meta(self, opened: Mapping[str, Spot]) -> dict[str, str]:
         if not opened:

@@ -18,6 +18,7 @@ from softcuda.warn import warn
 __all__ = [
     "HASHED",
     "Difference",
+    "contradiction",
     "device_hash",
     "mismatch",
     "this_machine",
@@ -62,42 +63,59 @@ def device_hash(facts: DeviceFacts) -> str:
     return hashlib.sha256(written.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def contradiction(profile: Profile) -> str:
+    """Return how the device_hash of a profile contradicts its own facts, "" where it does not."""
+    wanted = profile.meta.get("device_hash")
+    if wanted is None or wanted.lower() == (found := device_hash(profile.device)):
+        return ""
+    facts = profile.device
+    told = ", ".join(f"{name} {getattr(facts, name)!r}" for name in HASHED[facts.type])
+    return (
+        f"its device_hash is {wanted!r}, and the facts in its [device] ({told}) give {found!r}: "
+        "it was edited by hand, or is damaged"
+    )
+
+
 def mismatch(profile: Profile, machine: DeviceFacts) -> list[Difference]:
-    """Return the facts in which a machine is not the one of a profile.
+    """Return the facts in which a machine is not the one of a profile; [] for a fit.
 
     Args:
         profile: a profile; one without device_hash fits every machine.
         machine: the machine at hand. A profile of a CUDA device is only compared with facts of
             a CUDA device; one of a CPU with any.
-
-    Returns:
-        The facts that differ; where only the written hash does not fit, the hash; [] for a fit.
     """
-    wanted = profile.meta.get("device_hash")
     kind = profile.device.type
-    if wanted is None or (kind == "cuda" and machine.type != "cuda"):
+    if "device_hash" not in profile.meta or (kind == "cuda" and machine.type != "cuda"):
         return []
-    here = DeviceFacts(kind, **{name: getattr(machine, name) for name in HASHED[kind]})
-    found = device_hash(here)
-    if wanted.lower() == found:
-        return []
-    pairs = ((name, getattr(profile.device, name), getattr(here, name)) for name in HASHED[kind])
-    differences = [Difference(name, said, seen) for name, said, seen in pairs if said != seen]
-    return differences or [Difference("device_hash", wanted, found)]
+    pairs = (
+        Difference(name, getattr(profile.device, name), getattr(machine, name))
+        for name in HASHED[kind]
+    )
+    return [pair for pair in pairs if pair.profile != pair.here]
 
 
-def warn_of_mismatch(profile: Profile, machine: DeviceFacts) -> None:
-    """Warn where a profile was made on another machine; the warning compares fact by fact."""
+def warn_of_mismatch(profile: Profile, machine: DeviceFacts, doubt: str = "") -> None:
+    """Warn where a profile was made on another machine; the warning compares fact by fact.
+
+    Args:
+        profile: a profile.
+        machine: the machine at hand.
+        doubt: how the profile contradicts itself (`contradiction`), which the warning says too.
+    """
     differences = mismatch(profile, machine)
-    if differences:
-        text = "; ".join(
-            f"{fact} is {said or 'not written'!r} in the profile and {here!r} here"
-            for fact, said, here in differences
-        )
-        warn(
-            f"{profile.path} was made on another machine: {text}. Its rows are obeyed, and may not "
-            "be the fastest here; run soft_init again to measure this machine"
-        )
+    if not differences and not doubt:
+        return
+    told = "; ".join(
+        f"{fact} is {said or 'not written'!r} in the profile and {here!r} here"
+        for fact, said, here in differences
+    )
+    what = f" was made on another machine: {told}" if differences else f": {doubt}"
+    if differences and doubt:
+        what += f"; and {doubt}"
+    warn(
+        f"{profile.path}{what}. Its rows are obeyed, and may not be the fastest here; run "
+        "soft_init again to measure this machine"
+    )
 
 
 def warn_of_absence(profile: Profile, why: str) -> None:

@@ -59,6 +59,7 @@ class Profile:
         transfer: the lines of [transfer].
         policy: "table" (obey the rows) or "min_cut".
         pool: settings of the pools.
+        is_cut: whether soft_init wrote the file and its end is missing; not what a profile says.
     """
 
     path: str
@@ -70,6 +71,7 @@ class Profile:
     transfer: tuple[Transfer, ...] = ()
     policy: str = "table"
     pool: PoolSettings = field(default_factory=PoolSettings)
+    is_cut: bool = False
     _index: dict[tuple[str, str | None], list[Row]] = field(init=False, repr=False)
     _lines: CostLines = field(init=False, repr=False)
     _curves: dict[tuple[str, str | None, str], Curve | None] = field(init=False, repr=False)

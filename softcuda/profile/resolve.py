@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from softcuda.errors import ConfigError
@@ -23,10 +23,9 @@ from softcuda.profile.files import (
     unreadable,
 )
 from softcuda.profile.grammar import parse
-from softcuda.profile.machine import this_machine, warn_of_absence, warn_of_mismatch
 from softcuda.profile.model import DeviceFacts, Profile
-from softcuda.profile.vocabulary import SOFT_VERSION, known_backends, work_ops
-from softcuda.warn import warn
+from softcuda.profile.notices import Notices
+from softcuda.profile.vocabulary import known_backends, work_ops
 
 __all__ = [
     "DEFAULT",
@@ -70,7 +69,8 @@ def resolve(
     user's config folder, the shipped DEFAULT.soft. "default" names the shipped one everywhere,
     and "nvidia-h200" the other one that is shipped.
     A file is read again only when it changed. One made on another machine is used, with one
-    warning that compares the two; so is one of a newer version, with one warning.
+    warning that compares the two; so is one of a newer version, one that soft_init wrote and whose
+    end is missing, and one whose device_hash is not that of its own facts, with one warning each.
 
     Args:
         config: a path, a Profile (which is returned), the name of a shipped one, or None.
@@ -83,7 +83,10 @@ def resolve(
             allowed.
         ArgumentTypeError: `config` is something else.
     """
-    return config if isinstance(config, Profile) else _store.find(config, backends, machine)
+    if not isinstance(config, Profile):
+        return _store.find(config, backends, machine)
+    _store.notices.cut(config)
+    return config
 
 
 def warn_if_foreign(profile: Profile, facts: Callable[[], DeviceFacts] | None = None) -> None:
@@ -95,7 +98,7 @@ def warn_if_foreign(profile: Profile, facts: Callable[[], DeviceFacts] | None = 
         profile: any; one without device_hash fits every machine.
         facts: gives what to compare with, and is called once; default: this machine's CPU.
     """
-    _store.compare(profile, facts)
+    _store.notices.compare(profile, facts)
 
 
 def warn_if_away(profile: Profile, why: str) -> None:
@@ -105,7 +108,7 @@ def warn_if_away(profile: Profile, why: str) -> None:
         profile: any; one without device_hash fits every machine.
         why: why no device can be used here.
     """
-    _store.miss(profile, why)
+    _store.notices.miss(profile, why)
 
 
 def default_profile() -> Profile:
@@ -127,21 +130,24 @@ _Key = tuple[str, frozenset[tuple[str, str]]]
 
 
 class ProfileStore:
-    """The profiles that were loaded, each until its file changes. Safe in threads."""
+    """The profiles that were loaded, each until its file changes. Safe in threads.
+
+    Attributes:
+        notices: what was said of them.
+    """
 
     def __init__(self) -> None:
+        self.notices = Notices()
         self._lock = threading.RLock()
         self._kept: dict[_Key, _Kept] = {}
-        self._dated: dict[str, _Signature] = {}
-        self._compared: dict[Hashable, Hashable] = {}
         self._default = ""
         self._shipped: dict[str, Profile] = {}  # read once: part of the installation, as code is
-        self._here: DeviceFacts | None = None
         renew_in_child(self)
 
     def after_fork(self) -> None:
-        """Make the lock anew in a forked child."""
+        """Make the locks anew in a forked child."""
         self._lock = threading.RLock()
+        self.notices.after_fork()
 
     def find(
         self,
@@ -220,10 +226,7 @@ class ProfileStore:
             or abs(kept.read_ns - mtime_ns) < _SETTLED_NS
         ):
             kept = self._read(key, signature, backends, by)
-        if self._dated.get(path) != signature:
-            self._say_newer(path, signature, kept.profile.meta["soft_version"])
-        if "device_hash" in kept.profile.meta and self._compared.get(path) != signature:
-            self._compare(path, signature, kept.profile, machine)
+        self.notices.loaded(kept.profile, signature, machine)
         return kept.profile
 
     def _read(
@@ -237,59 +240,6 @@ class ProfileStore:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = kept
         return kept
-
-    def compare(self, profile: Profile, facts: Callable[[], DeviceFacts] | None) -> None:
-        """Warn once where a profile was made on another machine, as `warn_if_foreign` says."""
-        wanted = profile.meta.get("device_hash")
-        key = (profile.path, wanted)
-        if wanted is not None and key not in self._compared:
-            self._compare(key, wanted, profile, None if facts is None else facts())
-
-    def miss(self, profile: Profile, why: str) -> None:
-        """Warn once where a profile's device is not here, as `warn_if_away` says."""
-        wanted = profile.meta.get("device_hash")
-        key = (profile.path, wanted, "away")
-        if wanted is None or profile.device.type != "cuda" or key in self._compared:
-            return
-        with self._lock:
-            if key in self._compared:
-                return
-            self._compared[key] = wanted
-        warn_of_absence(profile, why)
-
-    def _say_newer(self, path: str, signature: _Signature, version: str) -> None:
-        with self._lock:
-            if self._dated.get(path) == signature:
-                return
-            self._dated[path] = signature
-        if _release(version) > _release(SOFT_VERSION):
-            warn(
-                f"{path} was written by a newer version: its soft_version is {version}, and this "
-                f"softcuda reads {SOFT_VERSION}. It is obeyed as this version understands it; "
-                "install a newer softcuda, or run soft_init again"
-            )
-
-    def _compare(
-        self, key: Hashable, mark: Hashable, profile: Profile, machine: DeviceFacts | None
-    ) -> None:
-        """Warn where a profile was made on another machine; once for a key until its mark changes.
-
-        A profile of a CUDA device is compared again until the facts are those of one.
-        """
-        if machine is None:
-            machine = self._here = self._here or this_machine()
-        with self._lock:
-            if self._compared.get(key) == mark:
-                return
-            if profile.device.type in (machine.type, "cpu"):
-                self._compared[key] = mark
-        warn_of_mismatch(profile, machine)
-
-
-def _release(version: str) -> tuple[int, int]:
-    """Return (major, minor) of a version such as 0.1.0 or 9."""
-    major, minor, *_ = (*map(int, version.split(".")), 0)
-    return major, minor
 
 
 _store = ProfileStore()

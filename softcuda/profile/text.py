@@ -23,6 +23,7 @@ __all__ = [
 # The mark first: it is searched for, and looked behind at the few places where there is one.
 _COMMENT: Final = re.compile(r"[#;](?:(?<=^.)|(?<=\s.))")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_LINE_END: Final = re.compile(r"\r+(?:\n|\Z)")
 _SECTION: Final = re.compile(r"\[([^\[\]]*)\]")
 _LONGEST_SHOWN: Final = 120
 
@@ -77,23 +78,40 @@ def one_line(text: str) -> str:
 
 
 def decoded(data: str | bytes, path: str) -> str:
-    """Return the text of a file's content, without a byte order mark.
+    """Return the text of a file's content, without a byte order mark, its lines ended by LF.
 
     Raises:
-        ConfigError: no UTF-8.
+        ConfigError: no UTF-8, or a carriage return that ends no line.
     """
-    text = data if isinstance(data, str) else _decode(data, path)
-    return text.removeprefix("\ufeff")
+    text = (data if isinstance(data, str) else _decode(data, path)).removeprefix("\ufeff")
+    if "\r" not in text:
+        return text
+    if "\n" not in text:
+        return text.replace("\r", "\n")
+    text = _LINE_END.sub("\n", text)
+    stray = text.find("\r")
+    if stray >= 0:
+        begin = text.rfind("\n", 0, stray) + 1
+        Spot(path, text.count("\n", 0, begin) + 1).fail(
+            f"column {stray - begin + 1} holds a carriage return (CR) that ends no line, in "
+            f"{shown(text[begin:].partition(chr(10))[0])}; lines end in LF or CR/LF, or all of a "
+            "file in CR; remove it, or save the file with one kind of line ends"
+        )
+    return text
 
 
 def read_entries(text: str, path: str) -> list[Entry]:
     """Return the lines of a profile that say something, section lines included.
 
+    Args:
+        text: from `decoded`.
+        path: the file as the user named it.
+
     Raises:
         ConfigError: a control character, an unknown, doubled or malformed section, a
             line before the first section.
     """
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = text.split("\n")
     # Printable text has no control character; what is not may still hold a rare kind of space.
     is_damaged = not "".join(lines).replace("\t", " ").isprintable()
     entries: list[Entry] = []
@@ -162,9 +180,9 @@ def _decode(data: bytes, path: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        before = data[: error.start]
-        starts = [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", before))]
-        line, column = len(starts), error.start - starts[-1] + 1
+        end = b"\n" if b"\n" in data else b"\r"
+        line = data.count(end, 0, error.start) + 1
+        column = error.start - data.rfind(end, 0, error.start)
         utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
         hint = (
             "it looks like UTF-16, save it as UTF-8"

@@ -62,7 +62,8 @@ _POOL: Final = """\
 def render(profile: Profile, notes: Iterable[str] = ()) -> str:
     """Return the text of a profile's file; the same profile gives the same text.
 
-    Comments of rows stand beside them.
+    Comments of rows stand beside them. The last line is block_size of [pool]: by its absence a file
+    that was cut short is known.
 
     Args:
         profile: what to write.

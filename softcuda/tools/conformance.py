@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from softcuda.console import interruptible
 from softcuda.errors import ArgumentError, NoDeviceError, SoftCudaError
 from softcuda.evaluating import clear_cache
 from softcuda.named.engine import forget_plans
@@ -57,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite and print what fails; return 1 where something does.
 
     2: a backend that is unknown or cannot run here, or another argument that is not allowed;
-    141: nobody reads standard output any more.
+    130: interrupted; 141: nobody reads standard output any more.
 
     Args:
         arguments: of the command line; None for those of the process.
     """
-    return until_pipe_ends(lambda: _run(arguments))
+    return interruptible("conformance", lambda: until_pipe_ends(lambda: _run(arguments)))
 
 
 def _run(arguments: Sequence[str] | None) -> int:

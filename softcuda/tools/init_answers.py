@@ -6,7 +6,7 @@ from softcuda.errors import ArgumentError, ConfigError
 from softcuda.profile.resolve import read
 from softcuda.tools.device_bench import DeviceBench, device_here, machine_facts
 from softcuda.tools.init_check import Asked, checked_rows
-from softcuda.tools.init_existing import registered_devices, why_unfit
+from softcuda.tools.init_existing import read_profile, registered_devices, why_unfit
 from softcuda.tools.init_options import InitOptions
 from softcuda.tools.init_output import Output
 from softcuda.tools.init_questions import difference_lines, explanation_lines
@@ -24,15 +24,16 @@ def answer(options: InitOptions, output: Output) -> int:
         ArgumentError: there is no such row.
     """
     if options.diff is not None:
-        one, other = (read(path, registered_devices()) for path in options.diff)
+        one, other = (read_profile(path, output) for path in options.diff)
         output.say("\n".join(difference_lines(one, other, options.ops)))
         return 0
-    profile = read(options.output, registered_devices())
     if options.explain is not None:
+        profile = read_profile(options.output, output)
         path = measured_path(profile.path)
         ledger = read_samples(path)[0] if path.is_file() else None
         output.say("\n".join(explanation_lines(profile, ledger, *options.explain, str(path))))
         return 0
+    profile = read(options.output, registered_devices())
     device, _ = device_here(options.device if options.device != "auto" else profile.device.type)
     why = why_unfit(profile, machine_facts(device))
     if why:

@@ -8,14 +8,22 @@ from typing import Final
 
 from softcuda.backends import backends
 from softcuda.errors import ConfigError
-from softcuda.profile.machine import mismatch
+from softcuda.profile.machine import contradiction, mismatch
 from softcuda.profile.model import DeviceFacts, Profile, Row
+from softcuda.profile.notices import END
 from softcuda.profile.place import check_place
 from softcuda.profile.resolve import read
 from softcuda.tools.init_output import Output
 from softcuda.tools.profile_rows import was_measured
 
-__all__ = ["carried_rows", "check_existing", "earlier_profile", "registered_devices", "why_unfit"]
+__all__ = [
+    "carried_rows",
+    "check_existing",
+    "earlier_profile",
+    "read_profile",
+    "registered_devices",
+    "why_unfit",
+]
 
 _ADVICE: Final = "it is kept; --force measures this machine and replaces it, --output names another"
 
@@ -43,6 +51,18 @@ def earlier_profile(path: str, machine: DeviceFacts, output: Output) -> Profile 
     return None if why else profile
 
 
+def read_profile(path: str, output: Output) -> Profile:
+    """Return the profile in a file; where its end is missing, that is said.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    profile = read(path, registered_devices())
+    if profile.is_cut:
+        output.say(f"{profile.path}: {END}")
+    return profile
+
+
 def registered_devices() -> dict[str, str]:
     """Return backend_id -> device type of every backend."""
     return {name: module.DEVICE for name, module in backends().items()}
@@ -66,18 +86,18 @@ def check_existing(path: str, machine: DeviceFacts) -> None:
 
 
 def why_unfit(profile: Profile, machine: DeviceFacts) -> str:
-    """Return why a profile does not fit a machine, "" where it does."""
+    """Return why a profile does not fit a machine, "" where it does and is sound."""
+    if profile.is_cut:
+        return END
     if profile.device.type != machine.type:
         measured = "the GPU" if machine.type == "cuda" else "the CPU alone"
         return (
             f"the profile is one of a {profile.device.type} device "
             f"{profile.device.name or 'without a name'}, and {measured} is measured here"
         )
-    differences = mismatch(profile, machine)
-    if not differences:
-        return ""
-    text = "; ".join(
-        f"{d.fact} is {d.profile or 'not written'!r} in the profile and {d.here!r} here"
-        for d in differences
-    )
-    return f"the profile does not fit this machine: {text}"
+    told = [
+        f"{fact} is {said or 'not written'!r} in the profile and {here!r} here"
+        for fact, said, here in mismatch(profile, machine)
+    ]
+    told += filter(None, [contradiction(profile)])
+    return f"the profile does not fit this machine: {'; '.join(told)}" if told else ""

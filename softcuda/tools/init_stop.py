@@ -75,7 +75,8 @@ def stoppable(*, is_last: bool) -> Iterator[Stop]:
     changes.
 
     Args:
-        is_last: the process ends after the context: signals stay ignored once one came.
+        is_last: the process ends after the context: signals stay ignored once one came, and end it
+            without a word where none came.
     """
     stop = Stop()
 
@@ -91,5 +92,6 @@ def stoppable(*, is_last: bool) -> Iterator[Stop]:
     try:
         yield stop
     finally:
+        last = signal.SIG_IGN if stop.number else signal.SIG_DFL
         for number, handler in before.items():
-            signal.signal(number, signal.SIG_IGN if is_last and stop.number else handler)
+            signal.signal(number, last if is_last else handler)

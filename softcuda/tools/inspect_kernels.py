@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
+from softcuda.console import interruptible
 from softcuda.errors import (
     ArgumentError,
     NvrtcNotFound,
@@ -42,8 +43,6 @@ from softcuda.tools.standard_output import until_pipe_ends
 
 __all__ = ["main"]
 
-_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells report it
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print what was asked for; return the exit status.
@@ -54,6 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the options; None for those of the command line.
     """
+    return interruptible("inspect_kernels", lambda: _told(argv))
+
+
+def _told(argv: Sequence[str] | None) -> int:
     try:
         with _told_warnings():
             return until_pipe_ends(lambda: _run(argv))
@@ -63,9 +66,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SoftCudaError as error:
         print(f"inspect_kernels: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("inspect_kernels: interrupted", file=sys.stderr)
-        return _INTERRUPTED
 
 
 def _run(argv: Sequence[str] | None) -> int:

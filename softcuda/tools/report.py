@@ -9,9 +9,8 @@ from pathlib import Path
 from softcuda.errors import ConfigError
 from softcuda.paths import CONFIG_NAME
 from softcuda.profile.place import place_file
-from softcuda.profile.resolve import read
 from softcuda.tools.display import thresholds_table
-from softcuda.tools.init_existing import registered_devices
+from softcuda.tools.init_existing import read_profile
 from softcuda.tools.init_options import op_words
 from softcuda.tools.init_output import Output
 from softcuda.tools.report_curves import figures
@@ -38,7 +37,7 @@ def report(argv: Sequence[str]) -> int:
     given = _parser().parse_args(argv)
     ops = op_words(given.ops)
     output = Output()
-    profile = read(given.file, registered_devices())
+    profile = read_profile(given.file, output)
     ledger, owner = read_samples(measured_path(profile.path))
     made_for = profile.meta.get("device_hash", "")
     if owner[:1] != [made_for]:

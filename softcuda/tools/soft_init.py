@@ -6,16 +6,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-try:
-    from softcuda.errors import ArgumentError, ConfigError, SoftCudaError
-    from softcuda.tools.init_answers import answer
-    from softcuda.tools.init_options import init_options
-    from softcuda.tools.init_output import Output
-    from softcuda.tools.init_run import run_init
-    from softcuda.tools.init_stop import Stop, stoppable
-    from softcuda.tools.report import report
-except KeyboardInterrupt:
-    sys.exit(130)
+from softcuda.console import interrupted_text
+from softcuda.errors import ArgumentError, ConfigError, SoftCudaError
+from softcuda.tools.init_answers import answer
+from softcuda.tools.init_options import init_options
+from softcuda.tools.init_output import Output
+from softcuda.tools.init_run import run_init
+from softcuda.tools.init_stop import Stop, stoppable
+from softcuda.tools.report import report
 
 __all__ = ["main"]
 
@@ -36,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(argv, begin, stop)
         except KeyboardInterrupt:
-            print(f"soft_init: {stop.text}; no profile was written", file=sys.stderr)
+            print(interrupted_text("soft_init", stop.text), file=sys.stderr)
             return stop.status
         finally:
             Output().flush()

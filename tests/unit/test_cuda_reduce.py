@@ -33,18 +33,21 @@ def reduced(dims: Dims, axes: Dims, name: str = "sum", **options: object) -> Ste
 
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_supports_says_why_not(name: str) -> None:
-    verdict = cuda_reduce.supports(Line(OPS[name], (), (3,), f32, ()), [], H200)
+    params = {"layer_norm": LayerNorm(1, "1e-05", False, False)}.get(name, Softmax(0))
+    line = Line(OPS[name], (), (3,), f32, params if OPS[name].kind is Kind.COMPOSITE else ())
+    verdict = cuda_reduce.supports(line, [], H200)
     assert verdict.supported == (OPS[name].kind in KINDS)
     if not verdict:
         assert name in verdict.reason
         assert "cuda_reduce computes" in verdict.reason
-    absorbed = cuda_reduce.absorbs(Line(OPS[name], (), (3,), f32, ()), [], H200)
+    absorbed = cuda_reduce.absorbs(line, [], H200)
     assert absorbed.supported == (OPS[name].kind in (*KINDS, Kind.ELEMENTWISE))
 
 
 def test_what_it_fuses() -> None:
-    assert frozenset({Kind.ELEMENTWISE, Kind.REDUCTION}) == cuda_reduce.FUSES
-    assert frozenset({Kind.REDUCTION}) == cuda_reduce.EPILOGUES
+    anchors = frozenset({Kind.REDUCTION, Kind.COMPOSITE})
+    assert anchors | {Kind.ELEMENTWISE} == cuda_reduce.FUSES
+    assert anchors == cuda_reduce.EPILOGUES
     assert (cuda_reduce.BACKEND_ID, cuda_reduce.DEVICE) == ("cuda_reduce", "cuda")
 
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2] / "softcuda"
 # gathers the public names of the floors below it.
 FLOORS = (
     (
+        "console",
         "errors",
         "dtype",
         "numbers",

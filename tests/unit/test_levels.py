@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from made_steps import HERS, LEAF, OTHER, OUT, OUTSIDE, OWN, kernel
+from functools import partial
 
+import pytest
+from made_steps import HERS, LEAF, OTHER, OUT, OUTSIDE, OWN, kernel
+from op_cases import fast_profile
+
+import softcuda as sc
+from softcuda.compiler import allocate
 from softcuda.compiler.arena import Lifetime
 from softcuda.compiler.levels import levels_of, parted
+from softcuda.compiler.table import format_bytes
 
 
 def test_levels() -> None:
@@ -46,3 +53,23 @@ def test_memory_is_kept_from_steps_that_could_run_beside_its_users() -> None:
     chain = [kernel([k], [k + 1]) for k in range(6)]
     alone = {k: Lifetime(256, max(0, k - 1), min(k, 5)) for k in range(7)}
     assert parted(alone, chain, levels_of(chain, {})) == alone, "a chain needs no more memory"
+
+
+@pytest.mark.parametrize("extent", [64, 1024, 2048])
+def test_the_table_says_what_is_alive_however_much_is_kept_apart(
+    extent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products that are added up one by one could all run at once, in memory of their own."""
+    x, *factors = (sc.input((extent, extent), device="cuda") for _ in range(9))
+    total = x @ factors[0]
+    for factor in factors[1:]:
+        total = total + x @ factor
+    compiled = partial(sc.compile, sc.max(total), fast_profile(), target="sm_90a")
+    made = compiled()
+    monkeypatch.setattr(allocate, "_PARTED_BYTES", 0)
+    reused = compiled()
+    size, least = (each.program.arenas["cuda"] for each in (made, reused))
+    assert size.peak_bytes == least.peak_bytes
+    assert f"most alive at once {format_bytes(least.peak_bytes)}" in str(made)
+    assert size.nbytes <= max(allocate._PARTED * size.peak_bytes, 32 << 20)
+    assert (size.nbytes > least.nbytes) == (extent < 2048), "8 x 16 MiB are not kept apart"

@@ -208,3 +208,17 @@ def test_a_flipped_view_comes_back_flipped(fake: FakeDriver) -> None:
     executable = sc.compile([sent, there], "default")
     for found in executable.run(x=value):
         np.testing.assert_array_equal(found.numpy(), value.T)
+
+
+@pytest.mark.parametrize(("policy", "read"), [("table", ["h2d", "d2h"]), ("min_cut", [])])
+def test_a_chain_of_10000_views_is_copied_without_recursion(policy: str, read: list[str]) -> None:
+    def turned(x: Any) -> Any:
+        for number in range(10_000):
+            x = sc.flip(x, axis=0) if number % 2 else sc.permute_dims(x, (1, 0))
+        return x
+
+    there = turned(sc.input((4, 4), device="cuda"))
+    by = profile(policy, backend_id="cuda_naive")
+    back = (there.to("cpu"), there[:2].to("cpu"))
+    for asked, ways in ((sc.exp(turned(sc.input((4, 4)))), read), *((t, ["d2h"]) for t in back)):
+        assert [way for way, _ in transfers(asked, by)] == ways

@@ -24,7 +24,7 @@ def test_cpython_123186_percent_is_a_plain_character() -> None:
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_dsc_108_line_ends(end: str, final: bool, mark: bytes) -> None:
     lines = WHOLE.splitlines()
-    ends = ["\r\n", "\r", "\n"] * len(lines) if end == "mixed" else [end] * len(lines)
+    ends = ["\r\n", "\r\r\n", "\n"] * len(lines) if end == "mixed" else [end] * len(lines)
     text = "".join(line + e for line, e in zip(lines, ends, strict=False))
     if not final:
         text = text.rstrip("\r\n")
@@ -34,6 +34,32 @@ def test_dsc_108_line_ends(end: str, final: bool, mark: bytes) -> None:
     texts = [*profile.meta.values(), *(text for _, text in profile.device.written())]
     texts += [row.backend_id + row.comment for row in profile.rows]
     assert not any("\r" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("whole", "stray"),
+    [
+        ("= cpu_blas  # small", "= cpu_\rblas  # small"),
+        ("cpu_blas  # small", "cpu_blas  # sm\rall"),
+        ("matmul | size < 128        =", "matmul | size < 128 \r\r      ="),
+    ],
+)
+def test_a_carriage_return_inside_a_line_is_named(whole: str, stray: str) -> None:
+    for line_end in ("\n", "\r\n"):
+        text = WHOLE.replace(whole, stray).replace("\n", line_end)
+        with pytest.raises(ConfigError) as caught:
+            profile_of(text)
+        assert caught.value.line == 20
+        column = text.splitlines(keepends=True)[19].index("\r") + 1
+        assert f"column {column} holds a carriage return (CR)" in caught.value.message
+        assert "lines end in LF or CR/LF, or all of a file in CR" in caught.value.message
+
+
+def test_a_carriage_return_before_the_end_of_a_line_belongs_to_it() -> None:
+    cut = WHOLE.replace("\n", "\r\n")[:-1]  # between the two characters of the last line's end
+    for text in (WHOLE.replace("# small", "# small \r"), WHOLE.replace("13.0", "13.0\r"), cut):
+        assert profile_of(text) == profile_of(WHOLE)
+        assert [row.comment for row in profile_of(text).rows][:1] == ["small"]
 
 
 def test_kvrocks_799_inline_comments() -> None:
@@ -72,7 +98,8 @@ def test_quodlibet_1042_damaged_files(tmp_path: Path, monkeypatch: pytest.Monkey
     for content, line, part in (
         (b"", None, "empty"),
         (WHOLE[: WHOLE.index("cuda_tiled") - 7].encode(), 22, "is no row"),
-        (b"[meta]\r\nsoft_version = 0.1.0\r\n[ops]\rrelu | any = \xff", 4, "0xff at byte 14"),
+        (b"[meta]\r\nsoft_version = 0.1.0\r\n[ops]\r\nrelu | any = \xff", 4, "0xff at byte 14"),
+        (b"[meta]\rsoft_version = 0.1.0\r[ops]\rrelu | any = \xff", 4, "0xff at byte 14"),
         (bytes(range(255, 0, -1)) * 20, 1, "no UTF-8"),
         ("\ufeff" + WHOLE, None, ""),
         (WHOLE.encode("utf-16"), 1, "save it as UTF-8"),

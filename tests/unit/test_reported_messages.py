@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,9 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without a driver, whatever this one has."""
     monkeypatch.setattr(loading, "NAME", "libcuda-absent.so.1")
     driver = Driver(loading.load_library)
-    monkeypatch.setattr(devices, "available", lambda: available(driver))
-    monkeypatch.setattr(devices, "session", lambda ordinal=0: Device(ordinal, driver))
+    monkeypatch.setattr(devices, "available", partial(available, driver))
+    monkeypatch.setattr(devices, "Device", partial(Device, driver=driver))
+    monkeypatch.setattr(devices, "_SESSIONS", devices._Sessions())
 
 
 def compiled(outputs: Any, profile: Any, target: Target) -> Any:
@@ -100,9 +102,7 @@ def test_what_to_do_without_a_device(work: Callable[[], Any], told: str) -> None
 
 
 @pytest.mark.usefixtures("no_device")
-def test_a_profile_of_the_environment_is_left_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_profile_of_the_environment_is_left_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOFTCUDA_CONFIG", "nvidia-h200")
     with pytest.raises(NoDeviceError, match=r"run soft_init, or set SOFTCUDA_CONFIG=default$"):
         sc.compile(large())

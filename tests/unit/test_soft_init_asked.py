@@ -119,7 +119,7 @@ def test_names_of_shipped_profiles_are_known_everywhere(
     assert "add[f32], sizes " in printed and " of 50 (" in printed
     assert main(["--explain", "one_hot", "1000", "nvidia-h200"]) == 0
     printed = capsys.readouterr().out
-    assert "one_hot[i64] of size 1000 runs on" in printed and "at size 1" in printed
+    assert "one_hot[i64] of size 1000 runs on" in printed and "\nat size " in printed
     assert main(["report", "nvidia-h200", "--ops", "add"]) == 0
     assert Path("nvidia-h200.html").is_file()
 
@@ -138,11 +138,10 @@ def test_an_explanation_brackets_the_size_and_sets_outliers_apart() -> None:
     path = measured_path(read("nvidia-h200").path)
     ledger, _ = read_samples(path)
     lines = explanation_lines(read("nvidia-h200"), ledger, "matmul", 700, str(path))
-    assert [line for line in lines if line.startswith("at size")] == [
-        "at size 448 [us]:",
-        "at size 512 [us]:",
-        "at size 4096 [us]:",
-    ]
+    shown = [int(line.split()[2]) for line in lines if line.startswith("at size")]
+    sizes = [size for size, _ in ledger.at("matmul", "f32")]
+    below, above = max(n for n in sizes if n < 700), min(n for n in sizes if n > 700)
+    assert below in shown and above in shown and shown == sorted(shown)
     own = Ledger()
     times = (30.0, 28.4, 28.0, 28.9, 436.1)
     own.note(Cell("add", "f32", 64), {"x": Outcome(State.MEASURED, 28.9, samples=times)})

@@ -97,6 +97,21 @@ def test_the_first_signal_counts_and_is_not_lost() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_after_the_last_context_a_signal_ends_the_process_without_a_word() -> None:
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with stoppable(is_last=True):
+            pass
+        assert {signal.getsignal(number) for number in before} == {signal.SIG_DFL}
+        with stoppable(is_last=True), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        assert {signal.getsignal(number) for number in before} == {signal.SIG_IGN}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_samples_are_not_lost_unasked(capsys: pytest.CaptureFixture[str]) -> None:
     Path("CONFIG.soft.samples").write_text("precious", encoding="utf-8")
     for force in ([], ["--force"]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_products import read_anyhow
 from softcuda.backends.cuda.gemm import MAX_BLOCKS, Variant, chosen, plan_cycles, planned_product
 from softcuda.backends.cuda.gemm_narrow import FILL, MIN_CHUNK, NarrowTile
@@ -16,9 +17,10 @@ from softcuda.backends.cuda.gemm_tiles import (
 )
 from softcuda.backends.cuda.planned import Launches
 from softcuda.backends.steps import Step, Unit
+from softcuda.sizes import counted
 from softcuda.target import Target
 
-__all__ = ["product_told"]
+__all__ = ["cut_told", "product_told"]
 
 _FAMILIES: Final = ("gemm_tiled", "gemm_narrow")
 
@@ -65,12 +67,20 @@ def _is_launched(launches: Launches, plan: GemmPlan, variant: Variant) -> bool:
 def _tiles_told(plan: GemmPlan, variant: Variant) -> str:
     size, tile = plan.size, variant.tile
     count = tile_count(size, tile)
-    cut = count - variant.whole
     extents = f"{size.batches} x ({size.m}x{size.k} @ {size.k}x{size.n})"
-    parts = f"; {variant.whole} whole, {cut} cut"
-    if cut:
-        parts += f" into {variant.splits} parts of k {variant.k_chunk} each"
-    return f"{extents} in {count} tiles {tile.m}x{tile.n}{parts}"
+    cut = cut_told(count - variant.whole, variant)
+    return f"{extents} in {counted(count, 'tile')} {tile.m}x{tile.n}; {variant.whole} whole, {cut}"
+
+
+def cut_told(cut: int, choice: Variant | BoxChoice) -> str:
+    """Return how many tiles are cut, and into which parts: "3 cut into 2 parts of k 64 each".
+
+    Args:
+        cut: how many tiles are.
+        choice: that has them.
+    """
+    parts = f" into {choice.splits} parts of k {choice.k_chunk} each" if cut else ""
+    return f"{cut} cut{parts}"
 
 
 def _rule_told(plan: GemmPlan, variant: Variant, units: int) -> str:

@@ -49,23 +49,26 @@ def axis_rows(dims: Dims, axis: int, strides: Sequence[Dims], source: int) -> Ro
     return RowAxes(outer, tuple(s[axis] for s in strides))
 
 
-def pack_rows(outer: Axes, inner: Axes, team_log: int, is_even: bool) -> bytes:
-    """Return the bytes of `RowSpace<SETS>`.
+def pack_rows(
+    outer: Axes, inner: Axes, team_log: int, is_even: bool, rank: int = _MAX_RANK
+) -> bytes:
+    """Return the bytes of `RowSpace<SETS, RANK>`.
 
     Args:
         outer: the axes that number rows, with SETS sets of strides.
         inner: the axes along a row, likewise.
         team_log: log2 of a team, or of a block's columns.
         is_even: all vectors are whole, if the pointers are aligned.
+        rank: RANK, at least as many as there are axes.
     """
     counts = (outer.numel, inner.numel, outer.rank, inner.rank, team_log, is_even)
     axes = (*reversed(outer.dims), *reversed(inner.dims))
-    spare = _MAX_RANK - len(axes)
+    spare = rank - len(axes)
     steps = [strides[-1] if strides else 0 for strides in outer.strides]
     parts = [struct.pack(f"<2q4i{len(steps)}q", *counts, *steps)]
     parts += [pack_divisor64(extent) for extent in axes]
     parts.append(pack_divisor64(1) * spare)
     for first, second in zip(outer.strides, inner.strides, strict=True):
         every = (*reversed(first), *reversed(second), *([0] * spare))
-        parts.append(struct.pack(f"<{_MAX_RANK}q", *every))
+        parts.append(struct.pack(f"<{rank}q", *every))
     return b"".join(parts)

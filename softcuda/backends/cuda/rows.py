@@ -42,6 +42,7 @@ __all__ = [
     "plan_row",
     "row_launch",
     "row_steps",
+    "rows_launches",
     "rows_of",
 ]
 
@@ -63,12 +64,13 @@ class RowPlan(NamedTuple):
 
 def row_steps(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of a softmax, a log_softmax or a layer_norm."""
+    return one_step(backend_id, unit, lambda: (rows_launches(unit, target), 0))
 
-    def planned() -> tuple[Launches, int]:
-        rows = rows_of(unit)
-        return (row_launch(rows, plan_row(rows, target), target),), 0
 
-    return one_step(backend_id, unit, planned)
+def rows_launches(unit: Unit, target: Target) -> Launches:
+    """Return the one launch of a unit of one composite."""
+    rows = rows_of(unit)
+    return (row_launch(rows, plan_row(rows, target), target),)
 
 
 class Rows(NamedTuple):
