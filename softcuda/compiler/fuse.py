@@ -168,8 +168,8 @@ class _Growing:
     def cut(self, group: _Group) -> list[_Group]:
         """Return the parts of a group that one kernel each holds; itself where it is one."""
         if group.anchor is not None:
-            is_made = self._lines[group.anchor].op.kind is Kind.CONTRACTION
-            is_cut = bool(group.before) and not is_made
+            is_product = self._lines[group.anchor].op.kind is Kind.CONTRACTION
+            is_cut = bool(group.before) and not is_product
             return self._cut_before(group) if is_cut else self._taken_back(group)
         if not self._is_keeping(group):
             return [group]

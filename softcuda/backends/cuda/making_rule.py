@@ -70,12 +70,9 @@ def makes_verdict(
         return Verdict(
             False, f"labels of operand {number} alone are summed in front of the product"
         )
+    registers = sum(-(-each.dtype.itemsize // 4) for each in reads[1:])
     for found, most, what in (
-        (
-            sum(-(-each.dtype.itemsize // 4) for each in reads[1:]),
-            MAX_REGISTERS,
-            "registers of numbers",
-        ),
+        (registers, MAX_REGISTERS, "registers of numbers"),
         (code_of(chain), MOST_CODE, "instructions"),
         (reads[0].dtype.itemsize, compute_dtype(product.dtype).itemsize, "bytes an element"),
     ):
