@@ -9,8 +9,9 @@ asked for at once, when the walk meets the contraction (prologues.py).
 A chain of a backend that declares KEEPS also takes lines that others read too, or that are asked
 for: it writes their values beside its result. All other users of such a line come after the last
 line of its unit, so that units read each other only forward and never in a circle. A line that may
-become part of an anchor's unit is left to that one. Such a chain grows beyond what a kernel holds,
-and is cut where that costs least (split.py); so are the lines before an anchor, by MOST_BEFORE.
+become part of an anchor's unit is left to that one, also in front of a composite. Such a chain
+grows beyond what a kernel holds, and is cut where that costs least (split.py); so are the lines
+before an anchor, by MOST_BEFORE.
 """
 
 from __future__ import annotations
@@ -277,6 +278,8 @@ class _Growing:
         if is_before:
             anchor = self._lines[group.runner]
             if anchor.op.kind not in _PREFACED or number in anchor.inputs[1:]:
+                return False
+            if anchor.op.kind is Kind.COMPOSITE and self._follows_anchor[number]:
                 return False
             like = self._lines[anchor.inputs[0]]
         else:

@@ -71,6 +71,13 @@ def test_values_that_others_read_end_a_chain() -> None:
     assert len(program_of(sc.softmax(shared) + shared).steps) == 2
 
 
+def test_ops_between_a_product_and_a_softmax_are_behind_the_product() -> None:
+    scores = leaf(256, 64) @ leaf(64, 512)
+    product, rows = program_of(sc.softmax(scores * 0.125 + leaf(512)) * 2.0).steps
+    assert (product.backend_id, len(product.lines)) == ("cuda_contract", 3)
+    assert families(rows) == ["softmax_chain"] and len(rows.lines) == 2
+
+
 def test_a_chain_may_not_make_the_weight() -> None:
     x, w = leaf(8, 64), leaf(8, 64) * 2.0
     program = program_of(sc.layer_norm(x, w, None, 2))
