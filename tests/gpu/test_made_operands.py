@@ -11,10 +11,12 @@ import test_contract
 import test_gemm
 from device_leaves import device_array
 from op_cases import fast_profile
+from planning import plan_anew
 from test_gemm import assert_product, product, sample
 from tolerance import assert_close
 
 import softcuda as sc
+from softcuda.backends.cuda import contract_products, gemm_packed
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
 from softcuda.backends.cuda.gemm_tiles import GemmTile
 from softcuda.dtype import DType, bf16, bool_, compute_dtype, f16, f32, f64, i32, i64
@@ -24,6 +26,7 @@ Array = np.ndarray[Any, Any]
 Chain = Callable[[sc.Tensor], sc.Tensor]
 
 BACKENDS = ("cuda_contract", "cuda_tiled")
+STORED = {i32: f32, i64: f64, bool_: f32, f16: f32, bf16: f32, f32: f64}  # and what it is cast to
 
 
 def bent(x: sc.Tensor) -> sc.Tensor:
@@ -164,14 +167,7 @@ def test_what_is_stored_is_converted(backend: str) -> None:
     def widened(dtype: DType) -> Chain:
         return lambda x: sc.cast(x, dtype) + 1.0
 
-    for stored, dtype in (
-        (i32, f32),
-        (i64, f64),
-        (bool_, f32),
-        (f16, f32),
-        (bf16, f32),
-        (f32, f64),
-    ):
+    for stored, dtype in STORED.items():
         for equation, a, b in test_contract.EQUATIONS[:4]:
             x = sample(a, stored) if stored is not bool_ else sample(a, i32) > 0
             check(backend, equation, x, sample(b, dtype, 1), widened(dtype), bent)
@@ -217,15 +213,12 @@ def test_what_is_no_number_stays_where_it_is(backend: str) -> None:
 def test_three_numbers(dtype: DType, backend: str) -> None:
     """Each is read where it belongs, those of both operands."""
 
-    def first(x: sc.Tensor) -> sc.Tensor:
-        return sc.minimum(sc.maximum(x * 3.0, -1.5), 1.75)
-
-    def second(x: sc.Tensor) -> sc.Tensor:
-        return sc.minimum(sc.maximum(2.5 - x, 0.25), 2.0)
+    def clipped(low: float) -> Chain:
+        return lambda x: sc.minimum(sc.maximum(x * 3.0, low), low + 2.5)
 
     for equation, a, b in (*test_contract.EQUATIONS, ("ij,jk->ik", (3, 700), (700, 264))):
         x, y = sample(a, dtype), sample(b, dtype, 1)
-        check(backend, equation, x, y, first, second)
+        check(backend, equation, x, y, clipped(-1.5), clipped(0.25))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -258,11 +251,32 @@ def test_extents_of_one_and_none(backend: str) -> None:
         assert_product(np.asarray(found.numpy()), "ij,jk->ik", x + 1, np.exp(y))
 
 
+@pytest.mark.sanitize
+def test_behind_copies_and_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are of what is stored; labels that the other operand alone has are summed first."""
+    for backend in BACKENDS:
+        x, y = sample((90, 33, 4), f32), sample((33, 60), f32, 1)
+        check(backend, "ijp,jk->ik", x, y, None, bent)
+    plan_anew(monkeypatch)
+    for name in ("COPIES", "WORTH"):
+        monkeypatch.setattr(contract_products, name, 1e9)
+    monkeypatch.setattr(contract_products, "LONG_US", 0.0)
+    monkeypatch.setattr(gemm_packed, "MIN_AREA", 1)
+    x, y = sample((24, 6, 24, 5), f32), sample((6, 24, 5, 24), f32, 1)
+    equation = "ijkl,jmln->imkn"
+    node = product(equation, bent(sc.tensor(x)), tilted(sc.tensor(y)))
+    executable = made("cuda_contract", node)
+    (step,) = (step for step in executable.program.steps if step.backend_id == "cuda_contract")
+    assert any(launch.spec.family.startswith("permute") for launch in step.launches)
+    (found,) = executable.run()
+    assert_product(np.asarray(found.numpy()), equation, apart(bent, x), apart(tilted, y))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_dots(backend: str) -> None:
     """Reductions of products take the ops too."""
-    for equation, a, b in (("ij,ij->i", (90, 300), (90, 300)), ("i,i->", (5000,), (5000,))):
-        x, y = sample(a, f32), sample(b, f32, 1)
+    for equation, dims in (("ij,ij->i", (90, 300)), ("i,i->", (5000,))):
+        x, y = sample(dims, f32), sample(dims, f32, 1)
         found = fused(backend, equation, x, y, bent, tilted)
         assert_product(found, equation, apart(bent, x), apart(tilted, y))
 

@@ -138,6 +138,16 @@ def test_a_few_rows(equation: str) -> None:
         assert (narrow_variant(plan, 132) is None) is (rows == 8 and equation == "ij,kj->ik")
 
 
+def test_copies_are_of_what_is_stored() -> None:
+    """Where an operand is copied in front of a long product, ops are in the loads of the copy."""
+    shapes = (72,) * 4, (72,) * 4
+    (step,) = cuda_contract.prepare(made_unit(shapes, f32, "relu", "fbea,cedf->dcba"), H200)
+    *copies, main, _ = step.launches
+    assert [launch.spec.family.partition("_")[0] for launch in copies] == ["permute"] * 2
+    assert "Made<f32, Chain" in main.spec.expression
+    assert [argument.kind for argument in main.arguments[2:4]] == ["scratch"] * 2
+
+
 @pytest.mark.parametrize("backend", [cuda_contract, cuda_tiled])
 def test_what_is_refused(backend: Any) -> None:
     """Units that fusing never makes."""
