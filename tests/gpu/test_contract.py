@@ -134,20 +134,18 @@ def test_strides_of_views() -> None:
 
 @pytest.mark.parametrize("equation", ["ik,jk->ij", "ki,jk->ij"])
 def test_a_copy_in_front_of_a_plain_product(equation: str) -> None:
-    """Both operands along the depth: the second is copied into rows first."""
-    x, y = (
-        sample((1536, 2048)[:: 1 if equation[0] == "i" else -1], f32),
-        sample((1540, 2048), f32, 1),
-    )
+    """An operand that lies along the depth is copied into rows, with a chain behind the product."""
+    left = (2048, 1024) if equation.startswith("ik") else (1024, 2048)
+    x, y = sample(left, f32), sample((2048, 1024), f32, 1)
     a, b = equation.split("->", maxsplit=1)[0].split(",")
     node = sc.relu(sc.einsum(equation, sc.tensor(x), sc.tensor(y)) * 0.5)
-    executable = sc.compile(node, CONTRACT)
+    executable = sc.compile(node, fast_profile())
     families = [launch.spec.family for s in executable.program.steps for launch in s.launches]
     assert any(name.startswith("permute_") for name in families)
     right = np.maximum(np.einsum(f"{a},{b}->ij", x.astype(np.float64), y.astype(np.float64)) / 2, 0)
     found = executable.run().numpy()
     error = np.linalg.norm(found - right) / np.linalg.norm(right)
-    assert error <= EPSILON[f32] * np.sqrt(2048)
+    assert error <= EPSILON[f32] * np.sqrt(1024)
 
 
 def test_operands_of_two_dtypes() -> None:
