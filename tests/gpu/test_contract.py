@@ -10,6 +10,7 @@ from device_leaves import device_array
 from op_cases import fast_profile, profile_of
 from planning import plan_anew
 from test_gemm import assert_product, product, run, sample
+from tolerance import EPSILON
 
 import softcuda as sc
 from softcuda.backends.cuda import contract, contract_packed
@@ -129,6 +130,22 @@ def test_strides_of_views() -> None:
             node = product("ij,kj->ik", x, y)
             found = sc.compile(node, CONTRACT, strict=True).run().numpy()
             assert_product(found, "ij,kj->ik", a, b)
+
+
+@pytest.mark.parametrize("equation", ["ik,jk->ij", "ki,jk->ij"])
+def test_a_copy_in_front_of_a_plain_product(equation: str) -> None:
+    """An operand that lies along the depth is copied into rows, with a chain behind the product."""
+    left = (2048, 1024) if equation.startswith("ik") else (1024, 2048)
+    x, y = sample(left, f32), sample((2048, 1024), f32, 1)
+    a, b = equation.split("->", maxsplit=1)[0].split(",")
+    node = sc.relu(sc.einsum(equation, sc.tensor(x), sc.tensor(y)) * 0.5)
+    executable = sc.compile(node, fast_profile())
+    families = [launch.spec.family for s in executable.program.steps for launch in s.launches]
+    assert any(name.startswith("permute_") for name in families)
+    right = np.maximum(np.einsum(f"{a},{b}->ij", x.astype(np.float64), y.astype(np.float64)) / 2, 0)
+    found = executable.run().numpy()
+    error = np.linalg.norm(found - right) / np.linalg.norm(right)
+    assert error <= EPSILON[f32] * np.sqrt(1024)
 
 
 def test_operands_of_two_dtypes() -> None:

@@ -3,11 +3,15 @@
 gemm_tiled.cu cuts one index of rows, one of columns. Where both operands and the result are
 contiguous along the innermost label of such an index, it reads and writes whole sectors as well as
 boxes over several labels do, with less to do for each step. Where the depth has several labels that
-are not contiguous, copies of the operands may be worth it (gemm_packed.py).
+are not contiguous, or vectors of an operand lie along it, which are taken apart, copies may be
+worth it (gemm_packed.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+from types import MappingProxyType
 from typing import Final
 
 from softcuda.backends.cuda.contract_sides import SECTOR_BYTES
@@ -20,7 +24,7 @@ from softcuda.backends.cuda.gemm import (
     planned_product,
 )
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
-from softcuda.backends.cuda.gemm_packed import packings
+from softcuda.backends.cuda.gemm_packed import Packing, packed_us, packings
 from softcuda.backends.cuda.gemm_plan import GemmIndex, GemmPlan, Reading
 from softcuda.backends.cuda.gemm_tiles import (
     CLOCK,
@@ -31,7 +35,7 @@ from softcuda.backends.cuda.gemm_tiles import (
 )
 from softcuda.backends.cuda.planned import Planned
 from softcuda.backends.steps import Unit
-from softcuda.dtype import compute_dtype
+from softcuda.dtype import compute_dtype, f32
 from softcuda.target import Target
 
 __all__ = ["product_us", "read_anyhow", "sooner_product"]
@@ -41,6 +45,13 @@ TAKEN: Final = 0.9  # of what that rule expects, beside what contract.cu's rule 
 COPIES: Final = 0.2  # of a product: what copies in front of it may take
 LONG_US: Final = 100.0  # a product that copies may be in front of
 WORTH: Final = 0.95  # of the time without copies, which take scratch: what they must come below
+WORTH_ROWS: Final = 0.97  # the same of vectors that are taken apart
+MAX_ROWS_BYTES: Final = 1 << 26  # of scratch for these: a few percent of the time are no more worth
+# Rows and columns of a tile of f32 -> times as long as with rows beside each other that a product
+# takes where vectors of A, or of B, are taken apart: 1024, 2048, 4096 and case 15 of TCCG.
+APART: Final[Mapping[tuple[int, int], tuple[float, float]]] = MappingProxyType(
+    {(128, 128): (1.0, 1.09), (128, 64): (1.03, 1.03), (64, 64): (1.07, 1.07)}
+)
 
 
 def sooner_product(unit: Unit, target: Target, limit_us: float) -> Planned | None:
@@ -63,11 +74,37 @@ def sooner_product(unit: Unit, target: Target, limit_us: float) -> Planned | Non
             found = (*made.launches, *launches), made.scratch_bytes + nbytes
             best_us = us
     is_long = best_us > LONG_US and _copies_us(plan) < COPIES * best_us
-    if is_long and Reading.ANY in plan.readings:
-        behind = min(packings(unit, target), key=lambda one: one.expected_us, default=None)
-        if behind is not None and behind.expected_us < WORTH * best_us:
-            found = behind.planned()
+    if is_long and (found or Reading.ANY in plan.readings):
+        behind = _behind_copies(unit, plan, target, best_us)
+        found = found if behind is None else behind.planned()
     return found
+
+
+def _behind_copies(unit: Unit, plan: GemmPlan, target: Target, us: float) -> Packing | None:
+    """Return the product behind copies; None where `us`, what it takes without, is no longer."""
+    allowed_us = WORTH * us
+    if Reading.ANY not in plan.readings:
+        turned, variant = chosen(plan, target)
+        cycles = plan_cycles(turned, variant, target.multiprocessors)
+        allowed_us = WORTH_ROWS * packed_us(cycles) * _apart(turned, variant)
+
+    def expected_us(one: Packing) -> float:
+        return packed_us(one.cycles) * _apart(one.plan, one.variant) + one.copies_us
+
+    tried = packings(unit, target)
+    if Reading.ANY not in plan.readings:
+        tried = (one for one in tried if one.scratch_bytes <= MAX_ROWS_BYTES)
+    behind = min(tried, key=expected_us, default=None)
+    return behind if behind is not None and expected_us(behind) < allowed_us else None
+
+
+def _apart(plan: GemmPlan, variant: Variant) -> float:
+    """Return how many times as long a product takes for vectors that are taken apart."""
+    if plan.dtype is not f32:
+        return 1.0
+    factors = APART.get((variant.tile.m, variant.tile.n), (1.0, 1.0))
+    pairs = zip(plan.readings, factors, strict=True)
+    return prod(factor for way, factor in pairs if way is Reading.DEPTH_VECTOR)
 
 
 def _copies_us(plan: GemmPlan) -> float:

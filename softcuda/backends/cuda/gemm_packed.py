@@ -26,7 +26,7 @@ from softcuda.contraction.axes import Axes
 from softcuda.dtype import compute_dtype
 from softcuda.target import Target
 
-__all__ = ["Packing", "packed_pair", "packings"]
+__all__ = ["Packing", "packed_pair", "packed_us", "packings"]
 
 TAKEN: Final = 0.97  # of what that rule expects
 MAX_COPIED_BYTES: Final = 1 << 30  # of scratch
@@ -41,14 +41,16 @@ class Packing(NamedTuple):
         variant: how it is computed.
         copies: the launches in front of it.
         scratch_bytes: what the copies take of the step's scratch.
-        expected_us: microseconds that all launches are expected to take.
+        cycles: what the rule expects of the product.
+        copies_us: microseconds that the copies are expected to take.
     """
 
     plan: GemmPlan
     variant: Variant
     copies: tuple[KernelLaunch, ...]
     scratch_bytes: int
-    expected_us: float
+    cycles: float
+    copies_us: float
 
     def planned(self) -> Planned:
         """Return the launches and their scratch [bytes]."""
@@ -56,6 +58,11 @@ class Packing(NamedTuple):
         launches = gemm_launches(plan, variant, plan.readings, self.scratch_bytes)
         nbytes = part_bytes(plan.size, variant, compute_dtype(plan.dtype).itemsize)
         return (*self.copies, *launches), self.scratch_bytes + nbytes
+
+
+def packed_us(cycles: float) -> float:
+    """Return the microseconds that a product of rows, by depth, takes of what its rule expects."""
+    return TAKEN * cycles / CLOCK
 
 
 def packings(unit: Unit, target: Target) -> Iterator[Packing]:
@@ -75,8 +82,8 @@ def packings(unit: Unit, target: Target) -> Iterator[Packing]:
         if variant.tile.m * variant.tile.n < MIN_AREA or Reading.ANY in plan.readings:
             continue
         cycles = plan_cycles(plan, variant, target.multiprocessors)
-        us = TAKEN * cycles / CLOCK + copy_us(nbytes) + (len(copied) - 1) * COPY_US
-        yield Packing(plan, variant, packed.launches, packed.scratch_bytes, us)
+        copies_us = copy_us(nbytes) + (len(copied) - 1) * COPY_US
+        yield Packing(plan, variant, packed.launches, packed.scratch_bytes, cycles, copies_us)
 
 
 def packed_pair(
