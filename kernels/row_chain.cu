@@ -148,7 +148,7 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
                 [&](auto slot) {
                     return get<decltype(slot)::NUMBER>(readers.readers).at(0, lane);
                 },
-                status);
+                PROLOGUE::REPORTS && part.has(i + lane) ? status : nullptr);
             part.x[i + lane] = part.has(i + lane) ? convert<Value>(convert<T>(made)) : fill;
         }
     }
@@ -177,7 +177,7 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
                         return get<BEFORE + NUMBER - 1>(readers.readers).at(0, lane);
                     }
                 },
-                status);
+                EPILOGUE::REPORTS && part.has(i + lane) ? status : nullptr);
         }
         if (part.has(i)) put_lanes(to + part.away(i), made, LANES, true);
     }

@@ -103,10 +103,11 @@ def _prepared(unit: Unit, target: Target) -> tuple[Step, ...]:
     return reduce_steps(BACKEND_ID, unit, target)
 
 
-def in_place(step: Step) -> Step:
+def in_place(step: Step) -> Step | None:
     """Return the step itself: a reduction may write what only the chain behind it reads.
 
     The thread that stores an element has read that element of the chain's operands before, and
-    uses no other.
+    uses no other. Chains that are launches of their own behind rows are no such kernels: None.
     """
-    return step
+    is_composite = any(micro.op.kind is Kind.COMPOSITE for micro in step.chain)
+    return None if is_composite and len(step.launches) > 1 else step

@@ -25,8 +25,10 @@ def lower(graph: Graph, choices: tuple[Choice, ...], selector: Selector) -> Chos
             made.append(choice)
             continue
         origin.append(EXPANSIONS[line.op.name](builder, moved))
+        whole = [graph.lines[source] for source in line.inputs]
         for part in lines[len(made) :]:
-            decided = selector.choose(part, [lines[source] for source in part.inputs])
+            operands = [lines[source] for source in part.inputs]
+            decided = selector.choose_part(part, operands, line, whole)
             note = f"part of {line.op.name} ({choice.reason}; {choice.note})"
             made.append(decided._replace(note="; ".join(filter(None, (decided.note, note)))))
     updates = [(origin[v], origin[n]) for v, n in graph.updates]

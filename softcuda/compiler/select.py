@@ -125,6 +125,25 @@ class Selector:
                 return Choice(backend_id, reason)
         return None
 
+    def choose_part(
+        self, part: Line, operands: Sequence[Line], whole: Line, read: Sequence[Line]
+    ) -> Choice:
+        """Return the decision for a part of a composite that is expanded.
+
+        It stays on the device of the backend that the row of the composite names, by the row of
+        its own op that is nearest there; what that device does not take, by its own row.
+
+        Args:
+            part: the line.
+            operands: the lines that it reads.
+            whole: the composite.
+            read: the lines that the composite reads.
+        """
+        if part.op.kind in (Kind.LEAF, Kind.VIEW):
+            return self.choose(part, operands)
+        named = self._backends[self._row(whole, read)[0]]
+        return self.choose_on(part, operands, named.DEVICE) or self.choose(part, operands)
+
     def _on(self, device: str) -> tuple[str, ...]:
         """Return the registered backends of a device type, in the registry's order."""
         if device not in self._of_device:

@@ -107,3 +107,19 @@ def test_a_long_layer_norm() -> None:
     right = (wide(x) - mean) / np.sqrt(var + 1e-5) * wide(w)
     found = computed(sc.layer_norm(sc.tensor(x), sc.tensor(w)), PROFILE)
     assert_close(found, right, f32, "layer_norm", scale=30.0)
+
+
+def test_only_elements_of_rows_report() -> None:
+    """Threads hold more than the row has: what lies beyond raises no error."""
+    good = np.full((100, 10), 1, np.int32)
+    power = 2 ** (sc.tensor(good) - 1)
+    for node in (
+        sc.softmax(sc.cast(power, "f32")),
+        sc.softmax(sc.cast(power, "f32")) * sc.cast(power, "f32"),
+        sc.cast(2 ** sc.cast(sc.log_softmax(sc.cast(power, "f32")) + 9.0, "i32"), "f32"),
+    ):
+        assert np.isfinite(computed(node, PROFILE)).all()
+    bad = good.copy()
+    bad[99, 9] = 0
+    with pytest.raises(sc.errors.SoftCudaError, match="power"):
+        computed(sc.softmax(sc.cast(2 ** (sc.tensor(bad) - 1), "f32")), PROFILE)

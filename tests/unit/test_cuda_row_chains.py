@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from chain_cases import array_of, micro_of, operand_of, unit_of
@@ -16,6 +18,7 @@ from softcuda.backends.steps import Step
 from softcuda.compiler.program import Program
 from softcuda.dtype import DType, bf16, f16, f32, f64
 from softcuda.graph.params import Softmax
+from softcuda.profile.model import Row
 
 
 def program_of(*outputs: sc.Tensor) -> Program:
@@ -137,6 +140,47 @@ def test_few_long_rows_are_computed_by_their_parts(
         if not is_whole:
             assert "would keep few blocks busy" in str(executable)
             assert all(families(step)[0] != "softmax_rows" for step in steps)
+
+
+def test_parts_of_long_rows_stay_on_their_device() -> None:
+    """The row of the composite names the device; strict asks for no rows of its parts."""
+    for node in (sc.layer_norm(leaf(2, 1 << 22)), sc.log_softmax(leaf(2, 1 << 22))):
+        made = sc.compile(node, "nvidia-h200", target="sm_90a").program
+        assert {step.backend_id for step in made.steps} <= {"cuda_reduce", "cuda_elementwise"}
+    rows = (Row("softmax", None, 0, None, "cuda_reduce"),)
+    profile = replace(fast_profile(), rows=rows)
+    for strict in (False, True):
+        long = sc.compile(sc.softmax(leaf(2, 1 << 22)), profile, target="sm_90a", strict=strict)
+        assert all(step.backend_id.startswith("cuda") for step in long.program.steps)
+        assert len(long.program.steps) == 4
+
+
+@pytest.mark.parametrize("result", ["bool", "f16", "bf16", "f64"])
+def test_no_access_is_wider_than_16_bytes(result: str) -> None:
+    """Operands that are read element by element are held as vectors too."""
+    turned = sc.transpose(leaf(64, 96))
+    wide = sc.cast(sc.transpose(leaf(64, 96, dtype=f64)), "f16")
+    for made in (sc.softmax(turned), sc.softmax(wide), sc.softmax(leaf(96, 128)[:, ::2])):
+        node = made > 0.5 if result == "bool" else sc.cast(made, result)
+        (step,) = program_of(node).steps
+        (launch,) = step.launches
+        read = (operand.dtype.itemsize for operand in step.inputs if operand.dims)
+        assert launch.spec.tile[0] * max(step.outputs[0].dtype.itemsize, *read) <= 16
+
+
+def test_functions_hold_fewer_elements_of_16_bits() -> None:
+    for function, elements in ((sc.abs, 32), (sc.gelu, 16), (sc.sin, 16)):
+        (step,) = program_of(sc.softmax(function(leaf(64, 8192, dtype=bf16)))).steps
+        width, vectors = step.launches[0].spec.tile
+        assert width * vectors == elements
+
+
+def test_launches_of_their_own_do_not_write_what_they_read() -> None:
+    (held,) = program_of(sc.softmax(leaf(64, 100)) + leaf(64, 100)).steps
+    assert cuda_reduce.in_place(held) is held
+    turned = sc.transpose(leaf(1000, 4096))
+    (apart,) = program_of(sc.softmax(leaf(4096, 1000)) + turned).steps
+    assert len(apart.launches) > 1 and cuda_reduce.in_place(apart) is None
 
 
 def test_few_long_rows_of_layer_norm() -> None:

@@ -22,7 +22,8 @@ _LOADS: Final = 4  # elements of a thread on their way
 _BLOCKS: Final = 8  # of 256 threads on a multiprocessor
 _WIDEST: Final = 32  # columns of a block
 _BYTES_EACH_US: Final = 4e6  # what a device reads and writes
-_PASSES: Final = 6  # over the elements: powers and results are written beside four reads
+_OWN: Final = 3  # passes over elements as they are stored: most, powers and results
+_WIDE: Final = 3  # passes over powers, which have 4 bytes or more
 _LAUNCHES_US: Final = 12.0  # of five kernels
 
 
@@ -54,7 +55,9 @@ def refusal_of_long_rows(line: Line, target: Target) -> str:
     blocks = -(-rows // across)
     turns = -(-blocks // (_BLOCKS * (target.multiprocessors or MULTIPROCESSORS)))
     whole_us = turns * 2 * length * across / (REDUCE_THREADS * _LOADS) * _LATENCY_US
-    parts_us = _PASSES * line.nbytes / _BYTES_EACH_US + _LAUNCHES_US
+    itemsize = line.dtype.itemsize
+    passed = numel(dims) * (_OWN * itemsize + _WIDE * max(itemsize, 4))
+    parts_us = passed / _BYTES_EACH_US + _LAUNCHES_US
     if whole_us <= parts_us:
         return ""
     return (

@@ -23,7 +23,7 @@ CHAIN_RANKS: Final = (4, 12)  # axes of a kernel's space; most tensors have the 
 # that no compiler spills on 7 architectures.
 _BLOCKS: Final = (
     *((256, 4, 60), (512, 2, 60), (1024, 1, 46)),
-    *((256, 3, 72), (256, 2, 112), (512, 1, 76)),
+    *((256, 3, 66), (256, 2, 112), (512, 1, 76)),
 )
 _WORK: Final = 14  # registers of what is not counted otherwise
 _WIDE_WORK: Final = 16  # of exponentials and roots of f64
@@ -69,14 +69,15 @@ def chain_tile(
     pairs = list(zip(layout.lies, windows, strict=True))
     split_at = len(prologue.operands)
     sides = [_side_bytes(side) for side in (pairs[:split_at], pairs[split_at:])]
-    sizes = [w.dtype.itemsize for lies, w in pairs if lies is Lies.ROW]
+    sizes = [w.dtype.itemsize for lies, w in pairs if lies is not Lies.SINGLE]
     widest = VECTOR_BYTES // max(epilogue.result.itemsize, *sizes, 1)
     aside = _WORK + sum(_ASIDE[lies] for lies, _ in pairs)
-    aside += max(work_bytes(prologue.chain), work_bytes(epilogue.chain)) // 4
+    work = max(work_bytes(prologue.chain), work_bytes(epilogue.chain))
+    aside += work // 4
     aside += _WIDE_WORK if compute_dtype(dtype).itemsize == 8 else 0
     code = code_of(prologue.chain) + code_of(epilogue.chain)
     length = layout.inner.numel
-    for elements, threads, blocks, registers in _shapes(dtype, length):
+    for elements, threads, blocks, registers in _shapes(dtype, length, has_functions=work > 0):
         width = min(widest, elements)
         numbers = elements * compute_dtype(dtype).itemsize // 4
         held = numbers + aside + width * max(sides) // 4
@@ -85,10 +86,12 @@ def chain_tile(
     return None
 
 
-def _shapes(dtype: DType, length: int) -> Iterator[tuple[int, int, int, int]]:
+def _shapes(
+    dtype: DType, length: int, *, has_functions: bool
+) -> Iterator[tuple[int, int, int, int]]:
     """Yield elements of a thread before what `_BLOCKS` has, the best first."""
     most = _most_elements(dtype)
-    if dtype.itemsize == 2 and length > _LONG_16:
+    if dtype.itemsize == 2 and length > _LONG_16 and not has_functions:
         yield (2 * most, *_BLOCKS[3])
     for elements in (most, most // 2, most // 4):
         yield from ((elements, *shape) for shape in _BLOCKS)

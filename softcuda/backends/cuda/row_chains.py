@@ -19,7 +19,7 @@ from softcuda.backends.cuda.reduce_shapes import power_above
 from softcuda.backends.cuda.row_chain_layout import first_row_axis, row_layout, row_window
 from softcuda.backends.cuda.row_chain_tiles import CHAIN_RANKS, chain_tile, row_chain_spec
 from softcuda.backends.cuda.row_spaces import pack_rows
-from softcuda.backends.cuda.rows import rows_launches
+from softcuda.backends.cuda.rows import MAX_BLOCKS, rows_launches
 from softcuda.backends.launches import (
     KernelLaunch,
     f64,
@@ -88,7 +88,7 @@ def _one_launch(unit: Unit, parts: Parts) -> KernelLaunch | None:
     if len(space) + 8 * (len(dtypes) + 3) > PARAMETER_BYTES:
         return None
     blocks = -(-layout.outer.numel // (tile.threads // team))
-    return launch_in_row(spec, blocks, arguments)
+    return launch_in_row(spec, blocks, arguments) if blocks <= MAX_BLOCKS else None
 
 
 def _with_factors(parts: Parts) -> Part:

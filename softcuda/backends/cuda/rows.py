@@ -36,6 +36,7 @@ from softcuda.graph.shapes import contiguous_strides
 from softcuda.target import Target
 
 __all__ = [
+    "MAX_BLOCKS",
     "RowPlan",
     "Rows",
     "fills",
@@ -46,7 +47,7 @@ __all__ = [
     "rows_of",
 ]
 
-_MAX_BLOCKS: Final = 2**31 - 1
+MAX_BLOCKS: Final = 2**31 - 1
 _WIDEST: Final = 32  # columns that threads of a block lie across
 
 
@@ -156,7 +157,7 @@ def row_launch(rows: Rows, plan: RowPlan, target: Target) -> KernelLaunch:
     else:
         spec = general_spec("softmax_columns" if rows.is_columns else "softmax_rows", rows.dtype)
     each = plan.team if rows.is_columns else plan.threads // plan.team
-    blocks = min(-(-rows.outer.numel // each), _MAX_BLOCKS)
+    blocks = min(-(-rows.outer.numel // each), MAX_BLOCKS)
     if plan.tile is not None and plan.tile.is_ahead:
         blocks = min(blocks, multiprocessors * plan.tile.blocks)
     return launch_in_row(spec, blocks, (out, *pointers, *codes, *rows.options, space))
@@ -164,7 +165,7 @@ def row_launch(rows: Rows, plan: RowPlan, target: Target) -> KernelLaunch:
 
 def _full_launch(rows: Rows, tile: FullTile, multiprocessors: int) -> KernelLaunch:
     count = rows.outer.numel
-    blocks = min(-(-count // (tile.threads // tile.team)), _MAX_BLOCKS)
+    blocks = min(-(-count // (tile.threads // tile.team)), MAX_BLOCKS)
     if tile.ahead:
         blocks = min(blocks, multiprocessors * tile.blocks)
     source = rows.outer.strides[1 if rows.family == "softmax" else 0]
