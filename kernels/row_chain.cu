@@ -124,6 +124,7 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
     constexpr i32 BEFORE = PROLOGUE::COUNT;
     constexpr i32 ALL = sizeof...(OPERANDS);
     constexpr i32 LANES = IS_ALIGNED ? WIDTH : 1;  // elements that are moved at once
+    constexpr i32 IN_FLIGHT = 4;  // single elements on their way: more would take more registers
 
     // indices: teams beyond the last row read that one
     const i32 team = 1 << space.team_log;
@@ -140,7 +141,8 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
     readers.template begin<0, BEFORE>(space, row, part.first, in...);
 #pragma unroll
     for (i32 i = 0; i < WIDTH * VECTORS; i += LANES) {
-        if (!IS_ALIGNED && i % WIDTH == 0) __syncwarp();  // no more elements are on their way
+        if (!IS_ALIGNED && i % IN_FLIGHT == 0) __syncwarp();
+        const bool is_there = part.has(i);  // as are all lanes of a vector
         readers.template fetch<0, BEFORE>(space, part.away(i), part.left(i));
 #pragma unroll
         for (i32 lane = 0; lane < LANES; ++lane) {
@@ -148,8 +150,8 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
                 [&](auto slot) {
                     return get<decltype(slot)::NUMBER>(readers.readers).at(0, lane);
                 },
-                PROLOGUE::REPORTS && part.has(i + lane) ? status : nullptr);
-            part.x[i + lane] = part.has(i + lane) ? convert<Value>(convert<T>(made)) : fill;
+                PROLOGUE::REPORTS && is_there ? status : nullptr);
+            part.x[i + lane] = is_there ? convert<Value>(convert<T>(made)) : fill;
         }
     }
 
@@ -162,7 +164,7 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
     auto* const to = out + space.near_row(0, row) + part.first;
 #pragma unroll
     for (i32 i = 0; i < WIDTH * VECTORS; i += LANES) {
-        if (!IS_ALIGNED && i % WIDTH == 0) __syncwarp();
+        if (!IS_ALIGNED && i % IN_FLIGHT == 0) __syncwarp();
         readers.template fetch<BEFORE, ALL>(space, part.away(i), part.left(i));
         Vector<typename EPILOGUE::Result, LANES> made;
 #pragma unroll
@@ -177,7 +179,7 @@ __device__ __forceinline__ void chained_row(typename EPILOGUE::Result* out,
                         return get<BEFORE + NUMBER - 1>(readers.readers).at(0, lane);
                     }
                 },
-                EPILOGUE::REPORTS && part.has(i + lane) ? status : nullptr);
+                EPILOGUE::REPORTS && part.has(i) ? status : nullptr);
         }
         if (part.has(i)) put_lanes(to + part.away(i), made, LANES, true);
     }
