@@ -75,8 +75,7 @@ def check(
 ) -> None:
     """Compare with the product of the same values, written by launches in front of it.
 
-    The bits are the same where the kernel is: `is_same`, or of cuda_tiled, which chooses by extents
-    alone but for a few rows.
+    The bits are the same where the kernel is: `is_same`, else where cuda_tiled chooses by extents.
     """
     a, b = apart(first, x) if first else x, apart(second, y) if second else y
     found = fused(backend, equation, x, y, first, second)
@@ -139,8 +138,7 @@ def test_a_few_rows(dtype: DType, rows: int) -> None:
     ):
         x, y = sample(a, dtype), sample(b, dtype, 1)
         for backend in BACKENDS:
-            # More than 4 rows that are made as they are loaded take gemm_tiled.
-            is_same = backend == "cuda_tiled" and rows <= 4
+            is_same = backend == "cuda_tiled" and rows <= 4  # else gemm_tiled takes made rows
             check(backend, equation, x, y, bent, tilted, is_same=is_same)
 
 
