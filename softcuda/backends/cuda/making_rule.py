@@ -35,7 +35,7 @@ __all__ = ["ISSUED", "MAX_REGISTERS", "MOST_CODE", "SHARE", "loading_code", "mak
 ISSUED: Final = 128.0  # plain instructions a cycle of a multiprocessor
 SHARE: Final = 0.73  # of them that are issued beside loads and barriers, as products are
 SIDE: Final = 128  # rows or columns of a box
-HELD: Final = 4.0  # instructions of an element that passes registers: HELD * LOAD of contract_rule
+HELD: Final = 2.0  # instructions of an element that passes registers, as measured
 MAX_REGISTERS: Final = 3  # of numbers of a chain, of a thread that has few left
 MOST_CODE: Final = 48  # for one element, of which a thread makes up to 16 at a time
 
