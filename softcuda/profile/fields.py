@@ -37,6 +37,7 @@ _REAL: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 _TIME: Final = re.compile(r"([^\s]+)\s+([^\s]+)")
 _CROSSING: Final = re.compile(r"([^\s]+)\s+(?:none\s+below\s+([^\s]+)|([^\s±]+)(?:\s*±\s*(\S+))?)")
 _TRANSFER: Final = re.compile(r"(\S+?)\s*us\s*\+\s*(\S+?)\s*GB/s")
+_COPIED: Final = re.compile(r"(\S+?)\s*B\s+(\S+?)\s*us")
 
 _RANGES: Final = "'any', 'size < N', 'size >= N' and 'N <= size < M'"
 _CROSSINGS: Final = (
@@ -173,19 +174,35 @@ def crossings(text: str, spot: Spot) -> tuple[Crossing | None, Crossing | None]:
     return found.get("host"), found.get("resident")
 
 
-def transfer_line(text: str, spot: Spot) -> tuple[float, float]:
-    """Return latency [microseconds] and rate [GB/s] of `8.1 us + 53.6 GB/s`.
+def transfer_line(
+    text: str, spot: Spot
+) -> tuple[float, float, tuple[tuple[int, float], ...]]:
+    """Return latency [microseconds], rate [GB/s] and points of `8.1 us + 53.6 GB/s`.
+
+    Points are pairs (bytes, microseconds), as of `8.1 us + 53.6 GB/s, 1024 B 8.2 us, 65536 B 10 us`.
 
     Raises:
-        ConfigError: another form, or a malformed number.
+        ConfigError: another form, or a malformed number; points do not ascend.
     """
-    match = _TRANSFER.fullmatch(text)
-    if match is None:
+    line, *parts = (part.strip() for part in text.split(","))
+    match = _TRANSFER.fullmatch(line)
+    found = [(part, _COPIED.fullmatch(part)) for part in parts]
+    wrong = next((part for part, point in found if point is None), None)
+    if match is None or wrong is not None:
         spot.fail(
-            f"{shown(text)} is no transfer; allowed is 'LATENCY us + RATE GB/s', such as "
-            "8.1 us + 53.6 GB/s"
+            f"{shown(text if wrong is None else wrong)} is no transfer; allowed is 'LATENCY us + "
+            "RATE GB/s', such as 8.1 us + 53.6 GB/s, and behind it points 'BYTES B TIME us', such "
+            "as 8.1 us + 53.6 GB/s, 1024 B 8.2 us, 65536 B 10.5 us"
         )
-    return positive(match[1], "the latency", spot), positive(match[2], "the rate", spot)
+    points = tuple(
+        (whole(point[1], "the size of a copy", spot), positive(point[2], "its time", spot))
+        for _, point in found
+        if point is not None
+    )
+    sizes = [size for size, _ in points]
+    if sizes[:1] == [0] or sizes != sorted(set(sizes)):
+        spot.fail(f"{shown(text)} has points of {listed(map(str, sizes))} B; they must ascend from 1")
+    return positive(match[1], "the latency", spot), positive(match[2], "the rate", spot), points
 
 
 def one_of(text: str, what: str, allowed: Sequence[str], spot: Spot) -> str:

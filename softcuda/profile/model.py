@@ -239,9 +239,16 @@ class Profile:
             nbytes: bytes to copy.
         """
         for line in self.transfer:
+            if line.direction == direction and line.points:
+                return _copy_curve(line.points).at(nbytes)
             if line.direction == direction:
                 return line.latency_us + nbytes / (line.gb_per_s * 1e3)
         return None
+
+
+@lru_cache(maxsize=16)
+def _copy_curve(points: tuple[tuple[int, float], ...]) -> Curve:
+    return curve_of("copy", points)
 
 
 def _row(row: Row) -> tuple[str, str, int, int, str]:

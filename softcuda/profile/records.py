@@ -166,16 +166,19 @@ class CostPoint(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """One line of [transfer]: time = latency + bytes / rate.
+    """One line of [transfer]: time = latency + bytes / rate, or what points of it say.
 
     Attributes:
         direction: "h2d" or "d2h".
         latency_us: microseconds.
         gb_per_s: 10^9 bytes a second.
+        points: pairs (bytes, microseconds), ascending; between them, on log axes, lies the time
+            of a copy. None where the line tells it.
         line: line number, 0 if not from a file.
     """
 
     direction: str
     latency_us: float
     gb_per_s: float
+    points: tuple[tuple[int, float], ...] = ()
     line: int = 0

@@ -202,5 +202,6 @@ def _costs(profile: Profile) -> list[str]:
 def _transfer(profile: Profile) -> list[str]:
     return [
         f"{line.direction} = {float(line.latency_us)!r} us + {float(line.gb_per_s)!r} GB/s"
+        + "".join(f", {size} B {float(time)!r} us" for size, time in line.points)
         for line in profile.transfer
     ]
