@@ -7,19 +7,23 @@ and written then are runs of neighbours, and the rest of a permutation happens i
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from softcuda.backends.host.blocks import multiply_in_blocks
 from softcuda.backends.host.contraction import with_axes
 from softcuda.backends.host.conversion import convert
-from softcuda.backends.host.copies import move
+from softcuda.backends.host.copies import copying, copying_alone
 from softcuda.backends.host.routes import Route, matrix_axes
 from softcuda.backends.host.tiles import part_of
-from softcuda.backends.host.tiling import Tiling
+from softcuda.backends.host.tiling import Sizes, Tiling
+from softcuda.backends.host.workers import SHARED
 from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType
 
@@ -28,6 +32,11 @@ __all__ = ["PackedProduct", "matrices_of", "oriented"]
 Array = np.ndarray[Any, Any]
 Multiply = Callable[[Array, Array, Array], Any]
 Labels = tuple[int, ...]
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+Do = Callable[..., None]  # makes a call, or notes it
+
+# A call that is noted takes half a kilobyte; what leads to it takes 20 us.
+_LISTED_BOXES: Final = 32
 
 
 class _Part(NamedTuple):
@@ -85,29 +94,48 @@ class PackedProduct:
         common: the dtype that operands are rounded to before they become the compute dtype.
     """
 
-    def __init__(self, route: Route, tiling: Tiling, multiply: Multiply, common: DType) -> None:
+    def __init__(
+        self, route: Route, tiling: Tiling, multiply: Multiply, common: DType, apart: int
+    ) -> None:
         self._route = route
         self._tiling = tiling
-        self._multiply = multiply
+        self._multiply = partial(multiply_in_blocks, multiply, apart) if tiling.is_shared else multiply
         self._common = common
         self._batch = _parts(route, tiling, route.pair.classes.batch, ())
         self._m = _parts(route, tiling, route.m.loops, route.m.axis)
         self._n = _parts(route, tiling, route.n.loops, route.n.axis)
         self._k = _parts(route, tiling, (), route.k)
 
-    def _places(self) -> Iterator[list[_Box]]:
-        """Yield for each part of the result the boxes along k.
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """(items, boxes of the result in each): a tile that they all read is packed once."""
+        batch, m, n = len(self._batch), len(self._m), len(self._n)
+        if not any(self._tiling.tiled[:2]):
+            return batch * m * n, 1
+        return (batch * n, m) if self._n_first else (batch * m, n)
 
-        The class whose operand alone is packed box by box goes outside: it is packed once then.
-        """
-        n_first = self._tiling.tiled[1] and not self._tiling.tiled[0]
-        outer, inner = (self._n, self._m) if n_first else (self._m, self._n)
-        for at, first, second in itertools.product(self._batch, outer, inner):
-            rows, columns = (second, first) if n_first else (first, second)
-            around = at.slices | rows.slices | columns.slices
-            yield [
-                _Box(around | step.slices, rows.axis, columns.axis, step.axis) for step in self._k
-            ]
+    @property
+    def _n_first(self) -> bool:
+        """Whether the class of n goes outside, since b alone is packed box by box."""
+        return self._tiling.tiled[1] and not self._tiling.tiled[0]
+
+    def _boxes(self, number: int) -> list[_Box]:
+        """Return the boxes along k of a part of the result."""
+        if self._n_first:
+            rest, row = divmod(number, len(self._m))
+            at, column = divmod(rest, len(self._n))
+        else:
+            rest, column = divmod(number, len(self._n))
+            at, row = divmod(rest, len(self._m))
+        m, n = self._m[row], self._n[column]
+        around = self._batch[at].slices | m.slices | n.slices
+        return [_Box(around | step.slices, m.axis, n.axis, step.axis) for step in self._k]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its calls are few enough to be listed once for all runs."""
+        boxes = math.prod(self._grid) * len(self._k)
+        return not self._tiling.is_shared and boxes <= _LISTED_BOXES
 
     def __call__(self, a: Array, b: Array, out: Array, scratch: Array) -> None:
         """Compute the contraction.
@@ -116,34 +144,78 @@ class PackedProduct:
             a: axes as in the route's pair.
             b: the same.
             out: the same.
-            scratch: the sum of the tiling's sizes, as elements of the compute dtype.
+            scratch: what the tiling has in common for all threads, in the compute dtype.
         """
-        sizes = self._tiling.sizes
-        ends = itertools.accumulate(sizes)
-        memory = [scratch[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-        left, right, result = (
-            _Operand(self._route, self._tiling, number, array, memory[number])
+        self._do(_call, a, b, out, scratch)
+
+    def calls(self, a: Array, b: Array, out: Array, scratch: Array) -> list[Call]:
+        """Return the calls that compute the contraction; arguments as of a call."""
+        made: list[Call] = []
+
+        def note(function: Callable[..., Any], *arguments: Any) -> None:
+            made.append((function, arguments))
+
+        self._do(note, a, b, out, scratch)
+        return made
+
+    def _do(self, do: Do, a: Array, b: Array, out: Array, scratch: Array) -> None:
+        memory = _parted(scratch, self._tiling.whole)
+        operands = [
+            _Operand(self._route, self._tiling, number, array, memory[number], self._common)
             for number, array in enumerate((a, b, out))
-        )
-        left.load_whole(self._common)
-        right.load_whole(self._common)
-        for boxes in self._places():
-            total = result.matrices(boxes[0])
-            for number, box in enumerate(boxes):  # the parts of k
-                place = _like(total, memory[3]) if number else total
-                first, second = (x.loaded(box, self._common) for x in (left, right))
-                self._multiply(*oriented(first, second, place))
-                if number:
-                    np.add(total, place, total)
-            result.store(boxes[0])
+        ]
+        for operand in operands[:2]:
+            operand.load_whole(do)
+        if self._tiling.is_shared:
+            do(self._share, operands, scratch.dtype)
+            return
+        for number in range(math.prod(self._grid)):
+            self._fill(do, operands, self._boxes(number), memory[3])
+
+    def _share(self, operands: list[_Operand], dtype: Any) -> None:
+        """Compute the result on all threads, each with tiles of its own."""
+        sizes = self._tiling.own
+        benches: dict[int, tuple[list[_Operand], Array]] = {}
+
+        def work(worker: int, number: int) -> None:
+            if worker not in benches:
+                nbytes = sum(sizes) * dtype.itemsize
+                memory = _parted(SHARED.scratch(nbytes)[:nbytes].view(dtype), sizes)
+                mine = [x.on(part) for x, part in zip(operands, memory, strict=False)]
+                benches[worker] = mine, memory[3]
+            mine, spare = benches[worker]
+            for place in range(number * inner, (number + 1) * inner):
+                self._fill(_call, mine, self._boxes(place), spare)
+
+        items, inner = self._grid
+        SHARED.run(work, items)
+
+    def _fill(self, do: Do, operands: list[_Operand], boxes: list[_Box], spare: Array) -> None:
+        """Compute a part of the result from the boxes along k."""
+        left, right, result = operands
+        total = result.matrices(boxes[0])
+        for number, box in enumerate(boxes):
+            place = _like(total, spare) if number else total
+            first, second = left.loaded(do, box), right.loaded(do, box)
+            do(self._multiply, *oriented(first, second, place))
+            if number:
+                do(np.add, total, place, total)
+        result.store(do, boxes[0])
 
 
 class _Operand:
     """An operand as stacks of matrices: where it lies, packed whole, or tile by tile."""
 
     def __init__(
-        self, route: Route, tiling: Tiling, number: int, array: Array, memory: Array
+        self,
+        route: Route,
+        tiling: Tiling,
+        number: int,
+        array: Array,
+        memory: Array,
+        common: DType,
     ) -> None:
+        self._common = common
         self._route, self._number, self._memory = route, number, memory
         self._axes = axes = route.operands[number]
         self._order = route.orders[number]
@@ -152,20 +224,29 @@ class _Operand:
         rows, _ = route.matrices[number]
         self._is_turned = bool(rows) and self._order[-len(rows) :] == rows
         self._held: dict[int, slice] | None = None
+        self._copying = copying
         self._tile = memory[:0]
         self._view: Array | None = None
         if not route.packed[number]:
             self._view = matrices_of(array, axes, route, number)
 
-    def load_whole(self, common: DType) -> None:
+    def on(self, memory: Array) -> _Operand:
+        """Return the operand as one of several threads sees it, with a tile of its own."""
+        mine = copy.copy(self)
+        mine._copying = copying_alone
+        if mine._view is None:
+            mine._memory = memory
+        return mine
+
+    def load_whole(self, do: Do) -> None:
         """Pack the operand where that is done before the first box."""
         if self._view is None and not self._is_tiled:
             dims = self._source.shape
-            self._pack(self._source, common)
+            self._pack(do, self._source)
             axes = Axes.dense(self._order, dims)
             self._view = matrices_of(self._memory, axes, self._route, self._number)
 
-    def loaded(self, box: _Box, common: DType) -> Array:
+    def loaded(self, do: Do, box: _Box) -> Array:
         """Return the matrices of a box; a tile stays until another one is asked for."""
         if self._view is not None:
             return self._part(self._view, box)
@@ -173,7 +254,7 @@ class _Operand:
         if slices != self._held:
             self._held = slices
             self._tile = self._shaped(box)
-            self._pack(part_of(self._source, tuple(slices.values())), common)
+            self._pack(do, part_of(self._source, tuple(slices.values())))
         return self._tile
 
     def matrices(self, box: _Box) -> Array:
@@ -182,15 +263,22 @@ class _Operand:
             return self._part(self._view, box)
         return self._shaped(box)
 
-    def store(self, box: _Box) -> None:
+    def store(self, do: Do, box: _Box) -> None:
         """Copy a tile of the result to where it lies."""
         if self._view is None:
             place = part_of(self._source, tuple(box.slices[label] for label in self._order))
-            move(self._memory[: place.size].reshape(place.shape), place)
+            self._copy(do, self._memory[: place.size].reshape(place.shape), place)
 
-    def _pack(self, part: Array, common: DType) -> None:
-        part = _rounded(part, common)
-        move(part, self._memory[: part.size].reshape(part.shape))
+    def _pack(self, do: Do, part: Array) -> None:
+        tile = self._memory[: part.size].reshape(part.shape)
+        if self._common.is_inexact and part.dtype.kind == "i":
+            do(_load_rounded, part, tile, self._common)
+        else:
+            self._copy(do, part, tile)
+
+    def _copy(self, do: Do, source: Array, out: Array) -> None:
+        function, arguments = self._copying(source, out)
+        do(function, *arguments)
 
     def _part(self, view: Array, box: _Box) -> Array:
         loops = tuple(
@@ -213,6 +301,11 @@ class _Operand:
 
     def _axes_of(self, box: _Box) -> tuple[slice, slice]:
         return ((box.m, box.k), (box.k, box.n), (box.m, box.n))[self._number]
+
+
+def _parted(memory: Array, sizes: Sizes) -> list[Array]:
+    ends = itertools.accumulate(sizes)
+    return [memory[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def _like(matrices: Array, memory: Array) -> Array:
@@ -245,10 +338,12 @@ def _parts(route: Route, tiling: Tiling, loops: Labels, axis: Labels) -> list[_P
     return made
 
 
-def _rounded(source: Array, common: DType) -> Array:
-    """Return an operand as `common` holds it: integers that meet others are rounded to them."""
-    if not common.is_inexact or source.dtype.kind != "i":
-        return source
+def _load_rounded(source: Array, tile: Array, common: DType) -> None:
+    """Write integers that meet others, as `common` holds them, into a tile."""
     result = np.empty(source.shape, common.numpy)
     convert(source, result)
-    return result
+    convert(result, tile)
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> None:
+    function(*arguments)
