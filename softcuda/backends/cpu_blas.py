@@ -35,9 +35,7 @@ FUNCTIONS: Final[Mapping[str, Any]] = MappingProxyType({})  # every step is boun
 # 1024 x 1024 x 1024: packing is then a tenth of the product, and scratch at most 24 MiB of f32.
 _METHOD: Final = Method(
     multiply=np.matmul,
-    limits=TileLimits(
-        m=1 << 20, n=1 << 20, k=1 << 11, tile=1 << 20, whole=1 << 22, apart=1 << 19
-    ),
+    limits=TileLimits(m=1 << 20, n=1 << 20, k=1 << 11, tile=1 << 20, whole=1 << 22, apart=1 << 19),
     direct=(f32, f64, complex64, complex128),
     by_columns=False,
 )

@@ -62,10 +62,12 @@ def test_scratch_is_bounded(dtype: DType) -> None:
     ("subscripts", "extents", "kernel"),
     [
         ("ae,dcbe->dcba", "a55 b20 c20 d20 e55", "matmul"),
-        ("ce,deba->dcba", "a50 b50 c50 d20 e50", "matmul"),
-        ("adb,cd->cba", "a90 b90 c20 d90", "matmul_packed_out"),
+        ("ce,deba->dcba", "a50 b50 c50 d20 e50", "matmul_shared"),
+        ("adb,cd->cba", "a90 b90 c20 d90", "matmul_shared_packed_out"),
         ("afbce,df->edcba", "a20 b12 c12 d9 e20 f20", "matmul_packed_out"),
-        ("ceda,dbe->cba", "a64 b64 c8 d16 e16", "matmul_packed_b"),
+        ("ceda,dbe->cba", "a64 b64 c8 d16 e16", "matmul_packed_a_b_out"),
+        ("aged,cbfg->fedcba", "a20 b15 c15 d20 e15 f15 g20", "matmul_shared_packed_a_b"),
+        ("mk,kn->mn", "m800 k800 n800", "matmul"),
         ("fbea,cedf->dcba", "a16 b16 c16 d16 e16 f16", "matmul_packed_a_b"),
     ],
 )

@@ -25,9 +25,7 @@ Array = np.ndarray[Any, Any]
 
 ANYWHERE = (True, True, True)
 TINY = TileLimits(m=16, n=16, k=4, tile=24, whole=24, apart=30)
-WIDE = TileLimits(
-    m=1 << 20, n=1 << 20, k=1 << 11, tile=1 << 20, whole=1 << 22, apart=1 << 19
-)
+WIDE = TileLimits(m=1 << 20, n=1 << 20, k=1 << 11, tile=1 << 20, whole=1 << 22, apart=1 << 19)
 
 EQUATIONS = [
     ("mk,kn->mn", "m5 k7 n3"),

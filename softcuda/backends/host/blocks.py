@@ -81,11 +81,11 @@ def multiply_in_blocks(multiply: Multiply, most: int, a: Array, b: Array, out: A
         for left, width in _stretches(n, block.n):
             rows, columns = slice(top, top + height), slice(left, left + width)
             down, across = min(block.m, height), min(block.n, width)
-            part = out[..., rows, columns]
+            part = out[..., rows, columns].reshape(*out.shape[:-2], height // down, down, width)
             multiply(
                 a[..., rows, :].reshape(*a.shape[:-2], height // down, 1, down, k),
                 _columns(b[..., columns], width // across)[..., None, :, :, :],
-                _columns(part.reshape(*part.shape[:-2], height // down, down, width), width // across),
+                _columns(part, width // across),
             )
 
 

@@ -1,11 +1,14 @@
 """The price of a route: one rule, which knows nothing but extents and strides.
 
-    products    2 m n k / 120 ns * (1 + c/m + c/n + 8/k) + 100 ns each, with c = 6; from
-                m n k = 2^20 on half of that, with c = 16
-    copies      0.9 ns an element, 1.3 in a transposition, more for short runs, + 5 us a tile
-    in place    0.1 ns an element that is read and 0.2 that is written, more for short runs
+    small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
+    large ones      half of 2 m n k / 120 ns * (1 + 32/m + 32/n + 16/k), and 8 us each: those from
+                    m n k = 2^20 on, which BLAS shares among its threads
+    copies          0.6 ns an element, 0.8 in a transposition, more for short runs, 3 us a tile
+    in place        0.1 ns an element that is read and 0.2 that is written, more for short runs
+    boxes           15 us each where threads take a box each, half of all else then
 
-Measured with OpenBLAS and NumPy on two AVX-512 cores, 2026-11; what counts is their proportion.
+Measured with OpenBLAS (its kernels for AVX2 and for AVX-512) and NumPy on two cores, 2026-11 and
+2026-12; what counts is their proportion.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ _FLOPS_PER_NS: Final = 120.0
 _SMALL_WORK: Final = 1 << 18  # multiplications that take less time than the whole search
 _CALL_NS: Final = 100.0  # of one product among the loops of numpy.matmul
 _HANDOVER_NS: Final = 8000.0  # of a product to the threads of BLAS
-_CONTENTION: Final = 1.5  # of copies between products, while the threads of BLAS still wait for work
+_CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS still wait for work
 _TILE_NS: Final = 3000.0
 _BOX_NS: Final = 15000.0  # what Python does about a box
 _JOB_NS: Final = 40000.0  # until threads begin, and are waited for
@@ -68,18 +71,21 @@ def cheapest(pair: Pair, asked: Asked, limits: TileLimits) -> Choice:
     routes = routes_of(pair, asked)
     first = next(routes)
     if not (any(first.packed) or first.m.loops or first.n.loops):
-        return min(_choices(first, limits), key=lambda choice: choice.price_ns)
+        return min(_choices(first, limits), key=_price_of)
     every = [first, *routes]
     floors = sorted((floor_ns(route), number) for number, route in enumerate(every))
     if math.prod(pair.extents.values()) < _SMALL_WORK:
         return next(_choices(every[floors[0][1]], limits))
-    best: Choice | None = None
-    for floor, number in floors:
-        if best is not None and floor >= best.price_ns:
+    best = min(_choices(every[floors[0][1]], limits), key=_price_of)
+    for floor, number in floors[1:]:
+        if floor >= best.price_ns:
             break
-        ways = _choices(every[number], limits)
-        best = min(ways if best is None else (best, *ways), key=lambda choice: choice.price_ns)
+        best = min((best, *_choices(every[number], limits)), key=_price_of)
     return best
+
+
+def _price_of(choice: Choice) -> float:
+    return choice.price_ns
 
 
 def _choices(route: Route, limits: TileLimits) -> Iterator[Choice]:
@@ -118,8 +124,10 @@ def price_ns(route: Route, tiling: Tiling, apart: int) -> float:
     work += 0.3 * (deep - 1) * route.pair.out.numel
     cuts = _cuts(route, tiling)
     each = _BOX_NS + (work + _passes_ns(route, box)) / cuts.boxes
-    return before + _JOB_NS + max(
-        -(-cuts.items // _SHARE) * cuts.boxes / cuts.items * each, cuts.boxes * _BOX_NS
+    return (
+        before
+        + _JOB_NS
+        + max(-(-cuts.items // _SHARE) * cuts.boxes / cuts.items * each, cuts.boxes * _BOX_NS)
     )
 
 
@@ -149,6 +157,7 @@ def _repeats(route: Route, tiling: Tiling) -> tuple[float, float, float]:
 
 
 def _cuts(route: Route, tiling: Tiling) -> _Cuts:
+    """Return the boxes of the result, and in how many items threads take them."""
     c, extents, box = route.pair.classes, route.pair.extents, tiling.chunks
     batch, m, n = (
         math.prod(-(-extents[x] // box[x]) for x in labels) for labels in (c.batch, c.m, c.n)

@@ -10,7 +10,8 @@ import numpy as np
 
 from softcuda.backends.host.contraction import Pair, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
-from softcuda.backends.host.packed import PackedProduct, matrices_of, oriented
+from softcuda.backends.host.packed import PackedProduct
+from softcuda.backends.host.packing import matrices_of, oriented
 from softcuda.backends.host.prices import cheapest
 from softcuda.backends.host.reductions import bind_sum
 from softcuda.backends.host.routes import Asked, Route
@@ -165,12 +166,14 @@ class Product:
                 for number, (array, axes) in enumerate(zip(whole, route.operands, strict=True))
             )
             return [(self._method.multiply, oriented(a, b, c))]
-        views = [with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True)]
+        a, b, c = (with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True))
         method = self._method
         product = PackedProduct(
             route, self._tiling, method.multiply, self._common, method.limits.apart
         )
-        return product.calls(*views, memory) if product.is_short else [(product, (*views, memory))]
+        return (
+            product.calls(a, b, c, memory) if product.is_short else [(product, (a, b, c, memory))]
+        )
 
     def _outer(self, arrays: Sequence[Array], out: Array) -> Call:
         pair: Pair = self._pair
