@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["Block", "block_of", "multiply_in_blocks"]
+__all__ = ["MatrixBlock", "block_of", "multiply_in_blocks"]
 
 Array = np.ndarray[Any, Any]
 Multiply = Callable[[Array, Array, Array], Any]
@@ -21,7 +21,7 @@ _VECTOR: Final = 16  # elements of a vector of f32
 _ROWS: Final = 4  # rows that kernels of BLAS compute at a time
 
 
-class Block(NamedTuple):
+class MatrixBlock(NamedTuple):
     """The extents of one block of the result."""
 
     m: int
@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def block_of(m: int, n: int, k: int, most: int) -> Block:
+def block_of(m: int, n: int, k: int, most: int) -> MatrixBlock:
     """Return the extents of blocks of a product that have at most `most` multiplications each.
 
     Blocks are as near to squares as they can be, of rows that fill vectors; the last of a row or
@@ -43,19 +43,19 @@ def block_of(m: int, n: int, k: int, most: int) -> Block:
 
     Example:
         >>> block_of(330, 330, 22, 1 << 19)
-        Block(m=112, n=176)
+        MatrixBlock(m=112, n=176)
     """
     if m * n * k <= most:
-        return Block(m, n)
+        return MatrixBlock(m, n)
     found = []
     for across in range(1, -(-n // _VECTOR) + 1):
         width = n if across == 1 else _rounded_up(-(-n // across), _VECTOR)
         height = most // (width * k)
         if height:
             down = -(-m // (height - height % _ROWS or height))
-            found.append(Block(_rounded_up(-(-m // down), _ROWS) if down > 1 else m, width))
+            found.append(MatrixBlock(_rounded_up(-(-m // down), _ROWS) if down > 1 else m, width))
     fitting = [block for block in found if block.m * block.n * k <= most]
-    return min(fitting, key=lambda block: 1 / block.m + 1 / block.n, default=Block(1, 1))
+    return min(fitting, key=lambda block: 1 / block.m + 1 / block.n, default=MatrixBlock(1, 1))
 
 
 def _rounded_up(extent: int, unit: int) -> int:

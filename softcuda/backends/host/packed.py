@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from softcuda.backends.host.blocks import multiply_in_blocks
-from softcuda.backends.host.packing import Box, Do, PackedOperand, oriented
+from softcuda.backends.host.packing import Do, LabelBox, PackedOperand, oriented
 from softcuda.backends.host.routes import Route
 from softcuda.backends.host.tiling import Sizes, Tiling
 from softcuda.backends.host.workers import SHARED
@@ -81,7 +81,7 @@ class PackedProduct:
         """Whether the class of n goes outside, since b alone is packed box by box."""
         return self._tiling.tiled[1] and not self._tiling.tiled[0]
 
-    def _boxes(self, number: int) -> list[Box]:
+    def _boxes(self, number: int) -> list[LabelBox]:
         """Return the boxes along k of a part of the result."""
         if self._n_first:
             rest, row = divmod(number, len(self._m))
@@ -91,7 +91,7 @@ class PackedProduct:
             at, row = divmod(rest, len(self._m))
         m, n = self._m[row], self._n[column]
         around = self._batch[at].slices | m.slices | n.slices
-        return [Box(around | step.slices, m.axis, n.axis, step.axis) for step in self._k]
+        return [LabelBox(around | step.slices, m.axis, n.axis, step.axis) for step in self._k]
 
     @property
     def is_short(self) -> bool:
@@ -152,7 +152,9 @@ class PackedProduct:
         items, inner = self._grid
         SHARED.run(work, items)
 
-    def _fill(self, do: Do, operands: list[PackedOperand], boxes: list[Box], spare: Array) -> None:
+    def _fill(
+        self, do: Do, operands: list[PackedOperand], boxes: list[LabelBox], spare: Array
+    ) -> None:
         """Compute a part of the result from the boxes along k."""
         left, right, result = operands
         total = result.matrices(boxes[0])

@@ -18,7 +18,7 @@ from softcuda.backends.host.tiling import Tiling
 from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType
 
-__all__ = ["Box", "Do", "PackedOperand", "matrices_of", "oriented"]
+__all__ = ["Do", "LabelBox", "PackedOperand", "matrices_of", "oriented"]
 
 Array = np.ndarray[Any, Any]
 Do = Callable[..., None]  # makes a call of a function with arguments, or notes it
@@ -26,7 +26,7 @@ Do = Callable[..., None]  # makes a call of a function with arguments, or notes 
 _WHOLE: Final = slice(None)
 
 
-class Box(NamedTuple):
+class LabelBox(NamedTuple):
     """One box: the slice of each label, and those of the matrix axes m, n and k."""
 
     slices: dict[int, slice]
@@ -117,7 +117,7 @@ class PackedOperand:
             axes = Axes.dense(self._order, dims)
             self._view = matrices_of(self._memory, axes, self._route, self._number)
 
-    def loaded(self, do: Do, box: Box) -> Array:
+    def loaded(self, do: Do, box: LabelBox) -> Array:
         """Return the matrices of a box; a tile stays until another one is asked for."""
         if self._view is not None:
             return self._part(self._view, box)
@@ -128,13 +128,13 @@ class PackedOperand:
             self._pack(do, part_of(self._source, tuple(slices.values())))
         return self._tile
 
-    def matrices(self, box: Box) -> Array:
+    def matrices(self, box: LabelBox) -> Array:
         """Return the matrices of a box of the result, to be written."""
         if self._view is not None:
             return self._part(self._view, box)
         return self._shaped(box)
 
-    def store(self, do: Do, box: Box) -> None:
+    def store(self, do: Do, box: LabelBox) -> None:
         """Copy a tile of the result to where it lies."""
         if self._view is None:
             place = part_of(self._source, tuple(box.slices[label] for label in self._order))
@@ -151,11 +151,11 @@ class PackedOperand:
         function, arguments = self._copying(source, out)
         do(function, *arguments)
 
-    def _part(self, view: Array, box: Box) -> Array:
+    def _part(self, view: Array, box: LabelBox) -> Array:
         loops = [box.slices[label] if has else _WHOLE for label, has in self._loops]
         return part_of(view, (*loops, *self._axes_of(box)))
 
-    def _shaped(self, box: Box) -> Array:
+    def _shaped(self, box: LabelBox) -> Array:
         """Return scratch as the matrices of a box."""
         loops = [_extent(box.slices[label]) if has else 1 for label, has in self._loops]
         rows, columns = map(_extent, self._axes_of(box))
@@ -164,7 +164,7 @@ class PackedOperand:
             return self._memory[:count].reshape(*loops, columns, rows).swapaxes(-1, -2)
         return self._memory[:count].reshape(*loops, rows, columns)
 
-    def _axes_of(self, box: Box) -> tuple[slice, slice]:
+    def _axes_of(self, box: LabelBox) -> tuple[slice, slice]:
         return ((box.m, box.k), (box.k, box.n), (box.m, box.n))[self._number]
 
 

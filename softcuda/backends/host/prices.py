@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from softcuda.backends.host.blocks import Block, block_of
+from softcuda.backends.host.blocks import MatrixBlock, block_of
 from softcuda.backends.host.contraction import Pair
 from softcuda.backends.host.routes import Asked, Route, routes_of
 from softcuda.backends.host.tiling import TileLimits, Tiling, tilings_of
@@ -175,7 +175,7 @@ def _products_ns(route: Route, box: Mapping[int, int], apart: int) -> float:
     calls = _count(extents, extents) / max(m * n * k, 1)
     if _is_turned(route):
         m, n = n, m
-    block = block_of(m, n, k, apart) if apart else Block(m, n)
+    block = block_of(m, n, k, apart) if apart else MatrixBlock(m, n)
     flops = 2 * m * n * k / _FLOPS_PER_NS
     if block.m * block.n * k >= _SHARED_WORK:
         return calls * (flops / _SHARE * (1 + 32 / m + 32 / n + 16 / k) + _HANDOVER_NS)
