@@ -55,7 +55,7 @@ def test_scratch_is_bounded(dtype: DType) -> None:
     for backend, most in ((cpu_blas, 25 << 20), (cpu_fallback, 3 << 20)):
         [step] = steps_of(backend, "matmul", [a, a], params_of("mk,kn->mn"))
         assert step.kernel.startswith("matmul")
-        assert 0 < step.scratch_bytes < most
+        assert step.scratch_bytes < most
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_scratch_is_bounded(dtype: DType) -> None:
     [
         ("ae,dcbe->dcba", "a55 b20 c20 d20 e55", "matmul"),
         ("ce,deba->dcba", "a50 b50 c50 d20 e50", "matmul_shared"),
-        ("adb,cd->cba", "a90 b90 c20 d90", "matmul_shared_packed_out"),
+        ("adb,cd->cba", "a200 b200 c20 d90", "matmul_shared_packed_out"),
         ("afbce,df->edcba", "a20 b12 c12 d9 e20 f20", "matmul_packed_out"),
         ("ceda,dbe->cba", "a64 b64 c8 d16 e16", "matmul_packed_a_b_out"),
         ("aged,cbfg->fedcba", "a20 b15 c15 d20 e15 f15 g20", "matmul_shared_packed_a_b"),

@@ -63,7 +63,7 @@ def test_blocks_are_the_product(m: int, n: int, k: int, most: int, stack: tuple[
 def test_threads_do_not_change_a_bit(
     dtype: DType, threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inputs = operands("adb,cd->cba", "a90 b90 c20 d90", dtype, dtype, 0)
+    inputs = operands("adb,cd->cba", "a200 b200 c20 d90", dtype, dtype, 0)
     params = params_of("adb,cd->cba")
     [step] = steps_of(cpu_blas, "matmul", inputs, params)
     assert step.kernel == "matmul_shared_packed_out"
@@ -80,7 +80,7 @@ def test_threads_do_not_change_a_bit(
 
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
 def test_threads_convert_their_tiles(dtype: DType) -> None:
-    inputs = operands("adb,cd->cba", "a90 b90 c20 d90", dtype, dtype, 0)
+    inputs = operands("adb,cd->cba", "a200 b200 c20 d90", dtype, dtype, 0)
     params = params_of("adb,cd->cba")
     [step] = steps_of(cpu_blas, "matmul", inputs, params)
     assert step.kernel.startswith("matmul_shared_packed")
@@ -94,7 +94,7 @@ def test_threads_convert_their_tiles(dtype: DType) -> None:
 
 
 def test_an_error_in_a_box_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = operands("adb,cd->cba", "a90 b90 c20 d90", f32, f32, 0)
+    inputs = operands("adb,cd->cba", "a200 b200 c20 d90", f32, f32, 0)
     calls, _ = calls_of(cpu_blas, "matmul", inputs, params_of("adb,cd->cba"))
 
     def scratch(nbytes: int) -> Array:

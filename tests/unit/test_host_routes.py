@@ -104,7 +104,7 @@ def test_the_cheapest_has_the_least_price() -> None:
     pair = pair_for("adb,cd->cba", inputs, np.empty((20, 90, 90), np.float32))
     asked = Asked(ANYWHERE, False, WIDE.tile, WIDE.whole)
     least = min(
-        price_ns(route, tiling, WIDE.apart)
+        price_ns(route, tiling)
         for route in routes_of(pair, asked)
         for tiling in tilings_of(route, WIDE)
     )

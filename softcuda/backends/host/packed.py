@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from softcuda.backends.host.blas import BLAS
 from softcuda.backends.host.blocks import multiply_in_blocks
 from softcuda.backends.host.packing import Do, LabelBox, PackedOperand, oriented
 from softcuda.backends.host.routes import Route
@@ -60,8 +61,7 @@ class PackedProduct:
         self._route = route
         self._tiling = tiling
         self._multiply = multiply
-        if tiling.is_shared:
-            self._multiply = partial(multiply_in_blocks, multiply, apart)
+        self._in_blocks = partial(multiply_in_blocks, multiply, apart)
         self._common = common
         self._batch = _parts(route, tiling, route.pair.classes.batch, ())
         self._m = _parts(route, tiling, route.m.loops, route.m.axis)
@@ -132,7 +132,7 @@ class PackedProduct:
             do(self._share, operands, scratch.dtype)
             return
         for number in range(math.prod(self._grid)):
-            self._fill(do, operands, self._boxes(number), memory[3])
+            self._fill(do, self._multiply, operands, self._boxes(number), memory[3])
 
     def _share(self, operands: list[PackedOperand], dtype: Any) -> None:
         """Compute the result on all threads, each with tiles of its own."""
@@ -147,13 +147,20 @@ class PackedProduct:
                 benches[worker] = mine, memory[3]
             mine, spare = benches[worker]
             for place in range(number * inner, (number + 1) * inner):
-                self._fill(_call, mine, self._boxes(place), spare)
+                self._fill(_call, multiply, mine, self._boxes(place), spare)
 
         items, inner = self._grid
-        SHARED.run(work, items)
+        with BLAS.alone() as is_alone:
+            multiply = self._multiply if is_alone else self._in_blocks
+            SHARED.run(work, items)
 
     def _fill(
-        self, do: Do, operands: list[PackedOperand], boxes: list[LabelBox], spare: Array
+        self,
+        do: Do,
+        multiply: Multiply,
+        operands: list[PackedOperand],
+        boxes: list[LabelBox],
+        spare: Array,
     ) -> None:
         """Compute a part of the result from the boxes along k."""
         left, right, result = operands
@@ -161,7 +168,7 @@ class PackedProduct:
         for number, box in enumerate(boxes):
             place = _like(total, spare) if number else total
             first, second = left.loaded(do, box), right.loaded(do, box)
-            do(self._multiply, *oriented(first, second, place))
+            do(multiply, *oriented(first, second, place))
             if number:
                 do(np.add, total, place, total)
         result.store(do, boxes[0])

@@ -1,8 +1,8 @@
 """The price of a route: one rule, which knows nothing but extents and strides.
 
     small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
-    large ones      half of 2 m n k / 120 ns * (1 + 32/m + 32/n + 16/k), and 8 us each: those from
-                    m n k = 2^20 on, which BLAS shares among its threads
+    large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 12/k), and 8 us for each 384 of k:
+                    those from m n k = 2^20 on, which BLAS shares among its threads
     copies          0.6 ns an element, 0.8 in a transposition, more for short runs, 3 us a tile
     in place        0.1 ns an element that is read and 0.2 that is written, more for short runs
     boxes           15 us each where threads take a box each, half of all else then
@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from softcuda.backends.host.blocks import MatrixBlock, block_of
 from softcuda.backends.host.contraction import Pair
 from softcuda.backends.host.routes import Asked, Route, routes_of
 from softcuda.backends.host.tiling import TileLimits, Tiling, tilings_of
@@ -30,7 +29,8 @@ Labels = tuple[int, ...]
 _FLOPS_PER_NS: Final = 120.0
 _SMALL_WORK: Final = 1 << 18  # multiplications that take less time than the whole search
 _CALL_NS: Final = 100.0  # of one product among the loops of numpy.matmul
-_HANDOVER_NS: Final = 8000.0  # of a product to the threads of BLAS
+_HANDOVER_NS: Final = 8000.0  # between the threads of BLAS that share a product
+_DEPTH: Final = 384  # along k, after which they wait for each other
 _CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS still wait for work
 _TILE_NS: Final = 3000.0
 _BOX_NS: Final = 15000.0  # what Python does about a box
@@ -90,16 +90,15 @@ def _price_of(choice: Choice) -> float:
 
 def _choices(route: Route, limits: TileLimits) -> Iterator[Choice]:
     for tiling in tilings_of(route, limits):
-        yield Choice(route, tiling, price_ns(route, tiling, limits.apart))
+        yield Choice(route, tiling, price_ns(route, tiling))
 
 
-def price_ns(route: Route, tiling: Tiling, apart: int) -> float:
+def price_ns(route: Route, tiling: Tiling) -> float:
     """Return what a route costs [ns].
 
     Args:
         route: the route.
         tiling: its boxes.
-        apart: the most multiplications of one product where threads take a box each.
     """
     box, packed = tiling.chunks, route.packed
     repeats = _repeats(route, tiling)
@@ -113,8 +112,8 @@ def price_ns(route: Route, tiling: Tiling, apart: int) -> float:
         )
         if _is_handed_over(route, box) and _cuts(route, tiling).boxes > 1:
             copies *= _CONTENTION
-        return _products_ns(route, box, 0) + _passes_ns(route, box) / _SHARE + copies
-    extents, work, before = route.pair.extents, _products_ns(route, box, apart), 0.0
+        return _products_ns(route, box, False) + _passes_ns(route, box) / _SHARE + copies
+    extents, work, before = route.pair.extents, _products_ns(route, box, True), 0.0
     for number, (axes, order) in enumerate(zip(route.operands, route.orders, strict=True)):
         if packed[number] and tiling.tiled[number]:
             work += repeats[number] * axes.numel * _each_ns(axes, order, box)
@@ -168,21 +167,20 @@ def _cuts(route: Route, tiling: Tiling) -> _Cuts:
     return _Cuts(batch * m * n, batch * m * n // inner)
 
 
-def _products_ns(route: Route, box: Mapping[int, int], apart: int) -> float:
-    """Return what all products cost: shared by BLAS, or as blocks of `apart` by one thread."""
+def _products_ns(route: Route, box: Mapping[int, int], is_shared: bool) -> float:
+    """Return what all products cost: one thread where boxes are shared, else all of them."""
     extents = route.pair.extents
     m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
     calls = _count(extents, extents) / max(m * n * k, 1)
     if _is_turned(route):
         m, n = n, m
-    block = block_of(m, n, k, apart) if apart else MatrixBlock(m, n)
     flops = 2 * m * n * k / _FLOPS_PER_NS
-    if block.m * block.n * k >= _SHARED_WORK:
-        return calls * (flops / _SHARE * (1 + 32 / m + 32 / n + 16 / k) + _HANDOVER_NS)
-    blocks = m * n / (block.m * block.n)
-    edge = 4 * (block.n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
-    flops *= (1 + 6 / block.m + 6 / block.n + 5 / k) * (1 + edge / block.n)
-    return calls * (flops + blocks * _CALL_NS)
+    if m * n * k >= _SHARED_WORK and not is_shared:
+        handovers = _HANDOVER_NS * -(-k // _DEPTH)
+        return calls * (flops / _SHARE * (1 + 16 / m + 16 / n + 12 / k) + handovers)
+    edge = 4 * (n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
+    flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + edge / n)
+    return calls * (flops + _CALL_NS)
 
 
 def _is_handed_over(route: Route, box: Mapping[int, int]) -> bool:

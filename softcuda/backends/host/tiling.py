@@ -15,8 +15,8 @@ __all__ = ["TileLimits", "Tiling", "tilings_of"]
 Labels = tuple[int, ...]
 
 # Neighbours that are read or written together before other labels get room in a box: so many of
-# each operand first, then so many.
-_RUNS: Final = ((64, 256), (128, 512))
+# the largest operand, so many of each, then so many.
+_RUNS: Final = ((1, 64, 256), (1, 128, 512), (1024, 64, 256))
 
 # Below this m, n or k products are thin; classes up to that stay whole.
 _NARROW: Final = 64
@@ -24,9 +24,10 @@ _THIN: Final = 256
 _CACHED_ELEMS: Final = 1 << 18
 
 # Tiles of the result that one of several threads computes at a time.
+_LEAST_PARTS: Final = 8
+_LEAST_TILE: Final = 1 << 13
 _SHARED_PARTS: Final = 24  # of a result in place
-_SHARED_DEPTH: Final = 512  # along k, so that blocks are not too small
-_SHARED_TILES: Final = (1 << 16, 1 << 17, 1 << 18)
+_SHARED_TILES: Final = (1 << 16, 1 << 18, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,12 @@ def tilings_of(route: Route, limits: TileLimits) -> list[Tiling]:
     made = [_tiling(route, limits, tile, _Goal(False, _RUNS[0])) for tile in dict.fromkeys(tiles)]
     if limits.apart:
         is_cut = route.packed[2] or any(made[0].tiled)
-        tiles = list(_SHARED_TILES) if is_cut else [limits.tile]
+        most = max(pair.out.numel // _LEAST_PARTS, _LEAST_TILE)
+        tiles = [min(tile, most, limits.tile) for tile in _SHARED_TILES] if is_cut else [most]
         made += [
-            _tiling(route, limits, tile, _Goal(True, runs)) for tile in tiles for runs in _RUNS
+            _tiling(route, limits, tile, _Goal(True, runs))
+            for tile in dict.fromkeys(tiles)
+            for runs in _RUNS
         ]
     return made
 
@@ -172,7 +176,7 @@ class _Cutter:
         self.classes: dict[str, tuple[Labels, int]] = {
             "m": (route.m.loops + route.m.axis, limits.m),
             "n": (route.n.loops + route.n.axis, limits.n),
-            "k": (route.k, min(limits.k, _SHARED_DEPTH) if goal.is_shared else limits.k),
+            "k": (route.k, limits.k),
         }
         self.owner = {x: name for name, (labels, _) in self.classes.items() for x in labels}
         readers = {"m": (0, 2), "n": (1, 2), "k": (0, 1)}
@@ -188,14 +192,18 @@ class _Cutter:
             for label in reversed(route.k):  # nothing can be added to a result in place
                 self.chunks[label] = self.extents[label]
             if self.goal.is_shared:  # whole matrices, rather than parts of more of them
-                for label in reversed(route.n.axis + route.m.axis):
-                    self._grow(label, None)
+                out = route.pair.out
+                for _, label in sorted(zip(map(abs, out.strides), out.labels, strict=True)):
+                    if label in route.m.axis + route.n.axis:
+                        self._grow(label, None)
         for labels, _ in self.classes.values():  # cut, a thin class has the others read again
             if _count(self.extents, labels) <= _NARROW:
                 for label in reversed(labels):
                     self._grow(label, None)
         biggest = sorted(range(3), key=lambda x: -route.operands[x].numel)
-        for elems in self.goal.runs:
+        lead, *others = self.goal.runs
+        self._run(route.operands[biggest[0]], lead)
+        for elems in others:
             for number in biggest:
                 self._run(route.operands[number], elems)
         waiting = {name: list(labels) for name, (labels, _) in self.classes.items()}
