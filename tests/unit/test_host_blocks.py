@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from host_equations import operands, params_of
 from host_harness import calls_of, sample, steps_of
 
 from softcuda.backends import cpu_blas
+from softcuda.backends.host.blas import BLAS
 from softcuda.backends.host.blocks import block_of, multiply_in_blocks
 from softcuda.backends.host.workers import SHARED
 from softcuda.dtype import DType, bf16, complex64, f16, f32, f64
@@ -91,6 +93,19 @@ def test_threads_convert_their_tiles(dtype: DType) -> None:
     expected = np.einsum("adb,cd->cba", *wide)
     scale = np.einsum("adb,cd->cba", *map(np.abs, wide))
     assert_close(out, expected, dtype, "matmul", k_extent=90, scale=scale)
+
+
+def test_without_control_of_blas_products_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = operands("adb,cd->cba", "a200 b200 c20 d90", f32, f32, 0)
+    params = params_of("adb,cd->cba")
+    monkeypatch.setattr(BLAS, "alone", lambda: nullcontext(enter_result=False))
+    calls, out = calls_of(cpu_blas, "matmul", inputs, params)
+    for function, arguments in calls:
+        function(*arguments)
+    wide = [x.astype(float) for x in inputs]
+    scale = np.einsum("adb,cd->cba", *map(np.abs, wide))
+    expected = np.einsum("adb,cd->cba", *wide)
+    assert_close(out, expected, f32, "matmul", k_extent=90, scale=scale)
 
 
 def test_an_error_in_a_box_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

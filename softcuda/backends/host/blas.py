@@ -57,10 +57,11 @@ class Blas:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Let every product be computed by the thread that asks for it, of the whole process.
+        """Let every product of the process be computed by the thread that asks for it.
 
-        Yields:
-            Whether it is so: False for a BLAS that is not the one in NumPy's wheels.
+        Returns:
+            A context whose value says whether it is so: False for a BLAS that is not the one in
+            NumPy's wheels.
         """
         with self._lock:
             if not self._is_known:
