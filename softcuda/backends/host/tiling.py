@@ -114,13 +114,15 @@ def tilings_of(route: Route, limits: TileLimits) -> list[Tiling]:
             tiles.append(4 * limits.tile)
     made = [_tiling(route, limits, tile, _Goal(False, _RUNS[0])) for tile in dict.fromkeys(tiles)]
     if limits.apart:
-        is_cut = route.packed[2] or any(made[0].tiled)
         most = max(pair.out.numel // _LEAST_PARTS, _LEAST_TILE)
-        tiles = [min(tile, most, limits.tile) for tile in _SHARED_TILES] if is_cut else [most]
+        tiles = [min(tile, most, limits.tile) for tile in _SHARED_TILES]
+        runs = _RUNS
+        if not any(made[0].tiled):
+            tiles, runs = tiles[:1], runs[:1]
         made += [
-            _tiling(route, limits, tile, _Goal(True, runs))
+            _tiling(route, limits, tile, _Goal(True, goal))
             for tile in dict.fromkeys(tiles)
-            for runs in _RUNS
+            for goal in runs
         ]
     return made
 
