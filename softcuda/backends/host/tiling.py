@@ -16,7 +16,7 @@ Labels = tuple[int, ...]
 
 # Neighbours that are read or written together before other labels get room in a box: so many of
 # the largest operand, so many of each, then so many.
-_RUNS: Final = ((1, 64, 256), (1, 128, 512), (1024, 64, 256))
+_RUNS: Final[tuple[tuple[int, ...], ...]] = ((1, 64, 256), (1, 128, 512), (1024, 64, 256))
 
 # Below this m, n or k products are thin; classes up to that stay whole.
 _NARROW: Final = 64
