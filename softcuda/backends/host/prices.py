@@ -1,7 +1,7 @@
 """The price of a route: one rule, which knows nothing but extents and strides.
 
     small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
-    large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 12/k), and 8 us for each 384 of k:
+    large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 20/k), and 8 us for each 384 of k:
                     those from m n k = 2^20 on, which BLAS shares among its threads
     copies          0.6 ns an element, 0.8 in a transposition, more for short runs, 3 us a tile
     in place        0.1 ns an element that is read and 0.2 that is written, more for short runs
@@ -177,7 +177,7 @@ def _products_ns(route: Route, box: Mapping[int, int], is_shared: bool) -> float
     flops = 2 * m * n * k / _FLOPS_PER_NS
     if m * n * k >= _SHARED_WORK and not is_shared:
         handovers = _HANDOVER_NS * -(-k // _DEPTH)
-        return calls * (flops / _SHARE * (1 + 16 / m + 16 / n + 12 / k) + handovers)
+        return calls * (flops / _SHARE * (1 + 16 / m + 16 / n + 20 / k) + handovers)
     edge = 4 * (n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
     flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + edge / n)
     return calls * (flops + _CALL_NS)
