@@ -5,7 +5,7 @@
                     those from m n k = 2^20 on, which BLAS shares among its threads
     copies          0.6 ns an element, 0.8 in a transposition, more for short runs, 3 us a tile
     in place        0.1 ns an element that is read and 0.2 that is written, more for short runs
-    boxes           40 us each where threads take a box each, half of all else then
+    boxes           25 us each where threads take a box each, half of all else then
 
 Measured with OpenBLAS (its kernels for AVX2 and for AVX-512) and NumPy on two cores, 2026-11 and
 2026-12; what counts is their proportion.
@@ -33,7 +33,7 @@ _HANDOVER_NS: Final = 8000.0  # between the threads of BLAS that share a product
 _DEPTH: Final = 384  # along k, after which they wait for each other
 _CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS still wait for work
 _TILE_NS: Final = 3000.0
-_BOX_NS: Final = 40000.0  # what Python does about a box, and threads that wait for it
+_BOX_NS: Final = 25000.0  # what Python does about a box, and threads that wait for it
 _JOB_NS: Final = 40000.0  # until threads begin, and are waited for
 _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
 _SHARED_ELEMS: Final = 1 << 15  # elements from which a copy is shared

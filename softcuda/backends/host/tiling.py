@@ -27,7 +27,7 @@ _CACHED_ELEMS: Final = 1 << 18
 _LEAST_PARTS: Final = 8
 _LEAST_TILE: Final = 1 << 13
 _SHARED_PARTS: Final = 24  # of a result in place
-_SHARED_TILES: Final = (1 << 16, 1 << 18, 1 << 20)
+_SHARED_TILES: Final = (1 << 16, 1 << 18, 1 << 19)
 
 
 @dataclass(frozen=True, slots=True)
