@@ -40,8 +40,8 @@ class TileLimits:
         k: of a tile along k.
         tile: of a tile.
         whole: of an operand that is packed once, before the first box.
-        apart: the most multiplications of a product that several threads may ask for at once;
-            0 where only one may.
+        apart: the most multiplications of a product that several threads may ask for at once,
+            where BLAS cannot be told to leave each to the thread that asks; 0 where only one may.
     """
 
     m: int
