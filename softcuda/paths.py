@@ -49,13 +49,13 @@ def user_config_folder() -> str | None:
     if sys.platform == "win32":
         roaming = user_home("APPDATA")
         return os.path.join(roaming, "softcuda") if roaming else None
-    home = os.path.expanduser("~")
+    # Asked for at every evaluation: expanduser and os.path.join take one to two microseconds.
+    home = (user_home("HOME") or os.path.expanduser("~")).rstrip("/") or "/"
     if home == "~":
         return None
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", "softcuda")
     base = user_home("XDG_CONFIG_HOME")
-    # Asked for at every evaluation, and os.path.join takes a microsecond.
     return os.path.join(base, "softcuda") if base else f"{home}/.config/softcuda"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -23,9 +24,11 @@ from softcuda.contraction.axes import Axes, fuse_axes
 from softcuda.graph.params import Dims
 from softcuda.knobs import thread_count
 
-__all__ = ["CopyPlan", "copy_plan", "move"]
+__all__ = ["CopyPlan", "copy_plan", "copying", "copying_alone", "move"]
 
 Array = np.ndarray[Any, Any]
+Assign = Callable[[Array, Array], None]
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 # Elements from which a copy is shared by all threads.
 _SHARED_ELEMS: Final = 1 << 15
@@ -108,16 +111,17 @@ def _boxes(dims: Dims, source: Dims) -> list[Box]:
     return list(itertools.product(*ranges))
 
 
-def move(source: Array, out: Array) -> None:
-    """Write `source`, converted to the dtype of `out`, into `out`, on all threads if it is large.
+def copying(source: Array, out: Array) -> Call:
+    """Return the call that writes `source`, converted to the dtype of `out`, into `out`.
+
+    Large arrays are copied on all threads.
 
     Args:
         source: any softcuda dtype, any strides; the extents of `out`.
         out: any softcuda dtype; its elements do not overlap.
     """
     if source.size < _PIECE_ELEMS:
-        convert(source, out)
-        return
+        return copying_alone(source, out)
     plan = copy_plan(
         out.shape,
         tuple(s // source.itemsize for s in source.strides),
@@ -126,15 +130,49 @@ def move(source: Array, out: Array) -> None:
     )
     read = _items(source, plan.dims, plan.source, plan.item)
     written = _items(out, plan.dims, plan.out, plan.item)
-    boxes = plan.boxes
     function = convert if plan.item == 1 else _assign
     if source.size < _SHARED_ELEMS:
-        for box in boxes:
-            function(part_of(read, box), part_of(written, box))
-        return
+        return _in_turn, (function, read, written, plan.boxes)
+    boxes = plan.boxes
     if len(boxes) < thread_count():
         boxes = _halved(plan.dims, thread_count())
+    return _shared, (function, read, written, boxes)
 
+
+def copying_alone(source: Array, out: Array) -> Call:
+    """Return the call that copies as `copying` does, on the thread that makes it.
+
+    Args:
+        source: any softcuda dtype, any strides; the extents of `out`; one of them fits the cache.
+        out: any softcuda dtype; its elements do not overlap.
+    """
+    if source.dtype != out.dtype:
+        return convert, (source, out)
+    if source.ndim and source.size:
+        size, run = source.itemsize, source.shape[-1]
+        if source.strides[-1] == out.strides[-1] == size and 1 < run <= _ITEM_BYTES // size:
+            wide = np.dtype((np.void, run * size))
+            return np.copyto, (out.view(wide), source.view(wide))
+    return np.copyto, (out, source)
+
+
+def move(source: Array, out: Array) -> None:
+    """Write `source`, converted to the dtype of `out`, into `out`, on all threads if it is large.
+
+    Args:
+        source: any softcuda dtype, any strides; the extents of `out`.
+        out: any softcuda dtype; its elements do not overlap.
+    """
+    function, arguments = copying(source, out)
+    function(*arguments)
+
+
+def _in_turn(function: Assign, read: Array, written: Array, boxes: tuple[Box, ...]) -> None:
+    for box in boxes:
+        function(part_of(read, box), part_of(written, box))
+
+
+def _shared(function: Assign, read: Array, written: Array, boxes: tuple[Box, ...]) -> None:
     def part(worker: int, number: int) -> None:
         function(part_of(read, boxes[number]), part_of(written, boxes[number]))
 

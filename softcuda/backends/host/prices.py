@@ -1,17 +1,20 @@
 """The price of a route: one rule, which knows nothing but extents and strides.
 
-    products    2 m n k / 120 ns * (1 + c/m + c/n + 8/k) + 100 ns each, with c = 6; from
-                m n k = 2^20 on half of that, with c = 16
-    copies      0.9 ns an element, 1.3 in a transposition, more for short runs, + 5 us a tile
-    in place    0.1 ns an element that is read and 0.2 that is written, more for short runs
+    small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
+    large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 20/k), and 8 us for each 384 of k:
+                    those from m n k = 2^20 on, which BLAS shares among its threads
+    copies          0.6 ns an element, 0.8 in a transposition, more for short runs, 3 us a tile
+    in place        0.1 ns an element that is read and 0.2 that is written, more for short runs
+    boxes           25 us each where threads take a box each, half of all else then
 
-Measured with OpenBLAS and NumPy on two AVX-512 cores, 2026-11; what counts is their proportion.
+Measured with OpenBLAS (its kernels for AVX2 and for AVX-512) and NumPy on two cores, 2026-11 and
+2026-12; what counts is their proportion.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from softcuda.backends.host.contraction import Pair
@@ -26,12 +29,24 @@ Labels = tuple[int, ...]
 _FLOPS_PER_NS: Final = 120.0
 _SMALL_WORK: Final = 1 << 18  # multiplications that take less time than the whole search
 _CALL_NS: Final = 100.0  # of one product among the loops of numpy.matmul
-_TILE_NS: Final = 5000.0
+_HANDOVER_NS: Final = 8000.0  # between the threads of BLAS that share a product
+_DEPTH: Final = 384  # along k, after which they wait for each other
+_CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS still wait for work
+_TILE_NS: Final = 3000.0
+_BOX_NS: Final = 25000.0  # what Python does about a box, and threads that wait for it
+_JOB_NS: Final = 40000.0  # until threads begin, and are waited for
 _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
 _SHARED_ELEMS: Final = 1 << 15  # elements from which a copy is shared
 _CACHED_ELEMS: Final = 1 << 19  # a larger tile does not stay in a second-level cache
 _SHARE: Final = 2  # threads that the rule reckons with, whatever the machine has
-_JUMP_NS: Final = 100.0  # the first line of a run in memory, where no prefetcher expects it
+_JUMP_NS: Final = 50.0  # the first line of a run in memory, where no prefetcher expects it
+
+
+class _Cuts(NamedTuple):
+    """Boxes, and the items of a job that several threads share: some boxes each."""
+
+    boxes: int
+    items: int
 
 
 class Choice(NamedTuple):
@@ -55,66 +70,153 @@ def cheapest(pair: Pair, asked: Asked, limits: TileLimits) -> Choice:
     """
     routes = routes_of(pair, asked)
     first = next(routes)
-    if not any((*first.packed, *first.m.loops, *first.n.loops)):
-        return Choice(first, tilings_of(first, limits)[0], price_ns(first))
+    if not (any(first.packed) or first.m.loops or first.n.loops):
+        return min(_choices(first, limits), key=_price_of)
     every = [first, *routes]
-    floors = sorted((price_ns(route), number) for number, route in enumerate(every))
+    floors = sorted((floor_ns(route), number) for number, route in enumerate(every))
     if math.prod(pair.extents.values()) < _SMALL_WORK:
-        floor, number = floors[0]
-        return Choice(every[number], tilings_of(every[number], limits)[0], floor)
-    best = Choice(first, tilings_of(first, limits)[0], math.inf)
-    for floor, number in floors:
+        return next(_choices(every[floors[0][1]], limits))
+    best = min(_choices(every[floors[0][1]], limits), key=_price_of)
+    for floor, number in floors[1:]:
         if floor >= best.price_ns:
             break
-        for tiling in tilings_of(every[number], limits):
-            price = price_ns(every[number], tiling)
-            if price < best.price_ns:
-                best = Choice(every[number], tiling, price)
+        best = min((best, *_choices(every[number], limits)), key=_price_of)
     return best
 
 
-def price_ns(route: Route, tiling: Tiling | None = None) -> float:
-    """Return what a route costs [ns]; without its boxes the least that it can cost."""
-    pair, extents = route.pair, route.pair.extents
-    box: Mapping[int, int] = extents if tiling is None else tiling.chunks
-    m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
-    calls = _count(extents, extents) / max(m * n * k, 1)
-    is_shared = m * n * k >= _SHARED_WORK
-    narrow = 16 if is_shared else 6  # OpenBLAS has kernels of their own for small products
-    product = 2 * m * n * k / _FLOPS_PER_NS * (1 + narrow / m + narrow / n + 8 / k)
-    if is_shared:
-        product /= _SHARE
-    total = calls * (product + _CALL_NS)
-    repeats = _repeats(route, box)
-    for number, axes in enumerate(route.operands):
-        if number < 2 and not route.packed[number] and axes.numel >= _SHARED_ELEMS:
-            total += axes.numel * (0.1 + _JUMP_NS / _side_by_side(axes, box)) / _SHARE
-        if route.packed[number]:
-            tile = _count(box, axes.labels)
-            times = repeats[number] * axes.numel / max(tile, 1)
-            total += times * _copy_ns(axes, route.orders[number], box)
-    if not route.packed[2]:
-        run = _side_by_side(pair.out, box, route.m.axis + route.n.axis)
-        total += pair.out.numel * (0.2 + _JUMP_NS / run) / _SHARE
-    return total
+def _price_of(choice: Choice) -> float:
+    return choice.price_ns
+
+
+def _choices(route: Route, limits: TileLimits) -> Iterator[Choice]:
+    for tiling in tilings_of(route, limits):
+        yield Choice(route, tiling, price_ns(route, tiling))
+
+
+def price_ns(route: Route, tiling: Tiling) -> float:
+    """Return what a route costs [ns].
+
+    Args:
+        route: the route.
+        tiling: its boxes.
+    """
+    box, packed = tiling.chunks, route.packed
+    repeats = _repeats(route, tiling)
+    if not tiling.is_shared:
+        copies = sum(
+            _copy_ns(axes, order, box, repeat)
+            for axes, order, repeat, is_packed in zip(
+                route.operands, route.orders, repeats, packed, strict=True
+            )
+            if is_packed
+        )
+        if _is_handed_over(route, box) and _cuts(route, tiling).boxes > 1:
+            copies *= _CONTENTION
+        return _products_ns(route, box, False) + _passes_ns(route, box) / _SHARE + copies
+    extents, work, before = route.pair.extents, _products_ns(route, box, True), 0.0
+    for number, (axes, order) in enumerate(zip(route.operands, route.orders, strict=True)):
+        if packed[number] and tiling.tiled[number]:
+            work += repeats[number] * axes.numel * _each_ns(axes, order, box)
+        elif packed[number]:
+            before += _copy_ns(axes, order, extents, 1.0)
+    deep = -(-_count(extents, route.k) // _count(box, route.k))
+    work += 0.3 * (deep - 1) * route.pair.out.numel
+    cuts = _cuts(route, tiling)
+    each = _BOX_NS + (work + _passes_ns(route, box)) / cuts.boxes
+    return (
+        before
+        + _JOB_NS
+        + max(-(-cuts.items // _SHARE) * cuts.boxes / cuts.items * each, cuts.boxes * _BOX_NS)
+    )
+
+
+def floor_ns(route: Route) -> float:
+    """Return less than a route can cost, whatever its boxes [ns]."""
+    c, pair = route.pair.classes, route.pair
+    m, n, k = (pair.count(labels) for labels in (route.m.axis, route.n.axis, c.k))
+    total = 2 * math.prod(pair.extents.values()) / (_FLOPS_PER_NS * _SHARE)
+    total *= 1 + 6 / max(m, n) + 6 / min(m, n) + 4 / k
+    each = (0.6 if x else 0.0 for x in route.packed)
+    copies = sum(axes.numel * x for axes, x in zip(route.operands, each, strict=True))
+    return total + copies / _SHARE
 
 
 def _count(extents: Mapping[int, int], labels: Iterable[int]) -> int:
     return math.prod(extents[label] for label in labels)
 
 
-def _repeats(route: Route, box: Mapping[int, int]) -> tuple[float, float, float]:
+def _repeats(route: Route, tiling: Tiling) -> tuple[float, float, float]:
     """Return how often each operand is packed: b anew for every part of a, if both are cut."""
-    extents = route.pair.extents
-    parts = _count(extents, route.pair.classes.m) / _count(box, route.pair.classes.m)
+    extents, box, c = route.pair.extents, tiling.chunks, route.pair.classes
+    parts = _count(extents, c.m) / _count(box, c.m)
     cut = all(
         any(box[label] < extents[label] for label in axes.labels) for axes in route.operands[:2]
     )
-    return 1.0, parts if cut and all(route.packed[:2]) else 1.0, 1.0
+    return 1.0, parts if cut and all(route.packed[:2]) and all(tiling.tiled[:2]) else 1.0, 1.0
 
 
-def _copy_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
-    """Return what one tile costs between where an operand lies and where it is packed."""
+def _cuts(route: Route, tiling: Tiling) -> _Cuts:
+    """Return the boxes of the result, and in how many items threads take them."""
+    c, extents, box = route.pair.classes, route.pair.extents, tiling.chunks
+    batch, m, n = (
+        math.prod(-(-extents[x] // box[x]) for x in labels) for labels in (c.batch, c.m, c.n)
+    )
+    inner = 1
+    if any(tiling.tiled[:2]):
+        inner = n if tiling.tiled[0] else m
+    return _Cuts(batch * m * n, batch * m * n // inner)
+
+
+def _products_ns(route: Route, box: Mapping[int, int], is_shared: bool) -> float:
+    """Return what all products cost: one thread where boxes are shared, else all of them."""
+    extents = route.pair.extents
+    m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
+    calls = _count(extents, extents) / max(m * n * k, 1)
+    if _is_turned(route):
+        m, n = n, m
+    flops = 2 * m * n * k / _FLOPS_PER_NS
+    if m * n * k >= _SHARED_WORK and not is_shared:
+        handovers = _HANDOVER_NS * -(-k // _DEPTH)
+        return calls * (flops / _SHARE * (1 + 16 / m + 16 / n + 20 / k) + handovers)
+    edge = 4 * (n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
+    flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + edge / n)
+    return calls * (flops + _CALL_NS)
+
+
+def _is_handed_over(route: Route, box: Mapping[int, int]) -> bool:
+    """Return whether BLAS shares a product of this box among its threads."""
+    return _count(box, (*route.m.axis, *route.n.axis, *route.k)) >= _SHARED_WORK
+
+
+def _is_turned(route: Route) -> bool:
+    """Return whether rows of the result, not columns, are side by side where it is written."""
+    order = route.orders[2] if route.packed[2] else _by_stride(route.pair.out)
+    return bool(order) and order[-1] in route.m.axis
+
+
+def _passes_ns(route: Route, box: Mapping[int, int]) -> float:
+    """Return what one thread takes to read and write what is not packed."""
+    total = 0.0
+    for number, axes in enumerate(route.operands[:2]):
+        if not route.packed[number] and axes.numel >= _SHARED_ELEMS:
+            total += axes.numel * (0.1 + _JUMP_NS / _side_by_side(axes, box))
+    if not route.packed[2]:
+        out = route.pair.out
+        run = _side_by_side(out, box, route.m.axis + route.n.axis)
+        total += out.numel * (0.2 + _JUMP_NS / run)
+    return total
+
+
+def _copy_ns(axes: Axes, order: Labels, box: Mapping[int, int], repeat: float) -> float:
+    """Return what all tiles cost between where an operand lies and where it is packed."""
+    elems = _count(box, order)
+    threads = _SHARE if elems >= _SHARED_ELEMS else 1
+    tiles = repeat * axes.numel / max(elems, 1)
+    return tiles * (_TILE_NS + elems * _each_ns(axes, order, box) / threads)
+
+
+def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
+    """Return what one thread takes for an element of a tile."""
     step = dict(zip(axes.labels, axes.strides, strict=True))
     extent = dict(zip(axes.labels, axes.dims, strict=True))
     together = 1
@@ -125,12 +227,14 @@ def _copy_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
         if box[label] < extent[label]:
             break
     fastest = box[order[-1]] if order else 1
-    each = 0.9 + (3 / together if together > 1 else 0.4 + 4 / fastest)
+    each = 0.6 + (3 / together if together > 1 else 0.2 + 4 / fastest)
     each += _JUMP_NS / _side_by_side(axes, box)
-    elems = _count(box, order)
-    if elems > _CACHED_ELEMS:
-        each += 0.3
-    return _TILE_NS + elems * each / (_SHARE if elems >= _SHARED_ELEMS else 1)
+    return each + (0.3 if _count(box, order) > _CACHED_ELEMS else 0.0)
+
+
+def _by_stride(axes: Axes) -> Labels:
+    """Return labels as they lie in memory, the fastest last."""
+    return tuple(x for _, x in sorted(zip(map(abs, axes.strides), axes.labels, strict=True))[::-1])
 
 
 def _side_by_side(axes: Axes, box: Mapping[int, int], inside: Labels | None = None) -> int:

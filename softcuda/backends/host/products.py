@@ -10,7 +10,8 @@ import numpy as np
 
 from softcuda.backends.host.contraction import Pair, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
-from softcuda.backends.host.packed import PackedProduct, matrices_of, oriented
+from softcuda.backends.host.packed import PackedProduct
+from softcuda.backends.host.packing import matrices_of, oriented
 from softcuda.backends.host.prices import cheapest
 from softcuda.backends.host.reductions import bind_sum
 from softcuda.backends.host.routes import Asked, Route
@@ -84,10 +85,10 @@ class Product:
             for operand, summed in zip(operands, is_summed, strict=True)
         )
         by_columns = method.by_columns and self._depth >= _LONG_K
-        asked = Asked((a, b, out), by_columns, method.limits.tile)
+        asked = Asked((a, b, out), by_columns, method.limits.tile, method.limits.whole)
         choice = cheapest(self._pair, asked, method.limits)
         self._route = choice.route
-        if any(choice.route.packed):
+        if any(choice.route.packed) or choice.tiling.is_shared:
             self._tiling = choice.tiling
 
     @property
@@ -100,13 +101,19 @@ class Product:
 
     @property
     def kernel(self) -> str:
-        """The name of what is done: outer without a sum, matmul, or matmul_packed and what is."""
+        """The name of what is done.
+
+        `outer` without a sum, else `matmul`, `_shared` where threads take a box each, `_packed`
+        and what is packed.
+        """
         if not self._pair.classes.k:
             return "outer"
         if self._route is None or self._tiling is None:
             return "matmul"
-        names = zip(("a", "b", "out"), self._route.packed, strict=True)
-        return "_".join(("matmul_packed", *(name for name, is_packed in names if is_packed)))
+        packed = zip(("a", "b", "out"), self._route.packed, strict=True)
+        names = [name for name, is_packed in packed if is_packed]
+        shared = ["shared"] if self._tiling.is_shared else []
+        return "_".join(("matmul", *shared, *(("packed", *names) if names else ())))
 
     @property
     def scratch_bytes(self) -> int:
@@ -117,7 +124,7 @@ class Product:
             for axes, private in zip((self._pair.a, self._pair.b), self._private, strict=True)
             if private
         )
-        return sums + (sum(self._tiling.sizes) * size if self._tiling else 0)
+        return sums + (sum(self._tiling.whole) * size if self._tiling else 0)
 
     def bind(self, inputs: Sequence[Array], out: Array, scratch: Array | None) -> list[Call]:
         """Return the calls of the contraction on these arrays.
@@ -143,25 +150,30 @@ class Product:
             axes = tuple(i for i, label in enumerate(before.labels) if label in private)
             calls.append(bind_sum(with_axes(source, before), axes, total.reshape(after.dims)))
             arrays.append(total)
-        return [*calls, self._product(arrays, out, memory)]
+        return [*calls, *self._product(arrays, out, memory)]
 
-    def _product(self, arrays: Sequence[Array], out: Array, memory: Array) -> Call:
+    def _product(self, arrays: Sequence[Array], out: Array, memory: Array) -> list[Call]:
         pair = self._pair
         if not pair.classes.k:
-            return self._outer(arrays, out)
+            return [self._outer(arrays, out)]
         route = self._route
         if route is None:
-            return (out.fill, (0,))
+            return [(out.fill, (0,))]
         whole = (*arrays, out)
         if self._tiling is None:
             a, b, c = (
                 matrices_of(array, axes, route, number)
                 for number, (array, axes) in enumerate(zip(whole, route.operands, strict=True))
             )
-            return (self._method.multiply, oriented(a, b, c))
-        product = PackedProduct(route, self._tiling, self._method.multiply, self._common)
-        views = [with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True)]
-        return (product, (*views, memory))
+            return [(self._method.multiply, oriented(a, b, c))]
+        a, b, c = (with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True))
+        method = self._method
+        product = PackedProduct(
+            route, self._tiling, method.multiply, self._common, method.limits.apart
+        )
+        return (
+            product.calls(a, b, c, memory) if product.is_short else [(product, (a, b, c, memory))]
+        )
 
     def _outer(self, arrays: Sequence[Array], out: Array) -> Call:
         pair: Pair = self._pair

@@ -39,11 +39,13 @@ class Asked(NamedTuple):
         in_place: whether a, b and out may be taken where they lie.
         by_columns: whether b is packed with k as its fastest axis, and a too.
         tile: the most elements of what is packed at a time.
+        whole: the most elements of an operand that is packed once.
     """
 
     in_place: tuple[bool, ...]
     by_columns: bool
     tile: int
+    whole: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _routes(pair: Pair, packed: tuple[bool, ...], asked: Asked) -> Iterator[Rout
     """Yield the routes that pack these operands."""
     c = pair.classes
     deepest = pair.count(c.k) * _LEAST_ROWS
-    cut = any(p and x.numel > asked.tile for p, x in zip(packed, (pair.a, pair.b), strict=False))
+    cut = any(p and x.numel > asked.whole for p, x in zip(packed, (pair.a, pair.b), strict=False))
     if cut and not packed[2] and deepest > asked.tile:
         return  # parts of k would be summed in the result itself
     runs_m = _runs(c.m, (pair.a, pair.out), (packed[0], packed[2]))

@@ -14,23 +14,49 @@ __all__ = ["TileLimits", "Tiling", "tilings_of"]
 
 Labels = tuple[int, ...]
 
-# Neighbours that are read or written together before other labels get room in a box.
-_RUN_ELEMS: Final = 64
-_LONG_RUN_ELEMS: Final = 256
+# Neighbours that are read or written together before other labels get room in a box: so many of
+# the largest operand, so many of each, then so many.
+_RUNS: Final[tuple[tuple[int, ...], ...]] = ((1, 64, 256), (1, 128, 512), (1024, 64, 256))
 
-# Below this m, n or k products are thin.
+# Below this m, n or k products are thin; classes up to that stay whole.
+_NARROW: Final = 64
 _THIN: Final = 256
 _CACHED_ELEMS: Final = 1 << 18
+
+# Tiles of the result that one of several threads computes at a time.
+_LEAST_PARTS: Final = 8
+_LEAST_TILE: Final = 1 << 13
+_SHARED_PARTS: Final = 24  # of a result in place
+_SHARED_TILES: Final = (1 << 16, 1 << 18, 1 << 19)
 
 
 @dataclass(frozen=True, slots=True)
 class TileLimits:
-    """The most elements of a tile's m, n and k, and of a whole tile."""
+    """The most elements of what is packed at a time.
+
+    Attributes:
+        m: of a tile along m.
+        n: of a tile along n.
+        k: of a tile along k.
+        tile: of a tile.
+        whole: of an operand that is packed once, before the first box.
+        apart: the most multiplications of a product that several threads may ask for at once,
+            where BLAS cannot be told to leave each to the thread that asks; 0 where only one may.
+    """
 
     m: int
     n: int
     k: int
     tile: int
+    whole: int
+    apart: int = 0
+
+
+class _Goal(NamedTuple):
+    """Whether boxes are for several threads, and which runs of neighbours they should have."""
+
+    is_shared: bool
+    runs: tuple[int, ...]
 
 
 class Sizes(NamedTuple):
@@ -51,11 +77,26 @@ class Tiling:
         tiled: whether a, b and out are packed box by box; a or b that is packed and not tiled
             is packed whole, before the first box.
         sizes: elements of scratch.
+        is_shared: whether several threads take a box each, and tiles are a thread's own.
     """
 
     chunks: dict[int, int]
     tiled: tuple[bool, ...]
     sizes: Sizes
+    is_shared: bool = False
+
+    @property
+    def whole(self) -> Sizes:
+        """Elements of scratch that all threads see."""
+        if not self.is_shared:
+            return self.sizes
+        a, b, _ = (0 if x else size for x, size in zip(self.tiled, self.sizes, strict=False))
+        return Sizes(a, b, 0, 0)
+
+    @property
+    def own(self) -> Sizes:
+        """Elements of scratch of each thread."""
+        return Sizes(*(size - seen for size, seen in zip(self.sizes, self.whole, strict=True)))
 
 
 def tilings_of(route: Route, limits: TileLimits) -> list[Tiling]:
@@ -71,19 +112,31 @@ def tilings_of(route: Route, limits: TileLimits) -> list[Tiling]:
         tiles.append(min(limits.tile, _CACHED_ELEMS))
         if _tiled(route, limits) == (False, False, True):
             tiles.append(4 * limits.tile)
-    return [_tiling(route, limits, tile) for tile in dict.fromkeys(tiles)]
+    made = [_tiling(route, limits, tile, _Goal(False, _RUNS[0])) for tile in dict.fromkeys(tiles)]
+    if limits.apart:
+        most = max(pair.out.numel // _LEAST_PARTS, _LEAST_TILE)
+        tiles = [min(tile, most, limits.tile) for tile in _SHARED_TILES]
+        runs = _RUNS
+        if not any(made[0].tiled):
+            tiles, runs = tiles[:1], runs[:1]
+        made += [
+            _tiling(route, limits, tile, _Goal(True, goal))
+            for tile in dict.fromkeys(tiles)
+            for goal in runs
+        ]
+    return made
 
 
 def _tiled(route: Route, limits: TileLimits) -> tuple[bool, ...]:
     """Return which operands are packed box by box: the result, and what is too large as a whole."""
     return tuple(
-        is_packed and (number == 2 or axes.numel > limits.tile)
+        is_packed and (number == 2 or axes.numel > limits.whole)
         for number, (is_packed, axes) in enumerate(zip(route.packed, route.operands, strict=True))
     )
 
 
-def _tiling(route: Route, limits: TileLimits, tile: int) -> Tiling:
-    cutter = _Cutter(route, limits, tile)
+def _tiling(route: Route, limits: TileLimits, tile: int, goal: _Goal) -> Tiling:
+    cutter = _Cutter(route, limits, tile, goal)
     cutter.cut()
     chunks, tiled = cutter.chunks, cutter.tiled
     a, b, out = (
@@ -91,7 +144,7 @@ def _tiling(route: Route, limits: TileLimits, tile: int) -> Tiling:
         for is_packed, is_tiled, axes in zip(route.packed, tiled, route.operands, strict=True)
     )
     is_cut = any(chunks[label] < route.pair.extents[label] for label in route.k)
-    return Tiling(chunks, tiled, Sizes(a, b, out, out if is_cut else 0))
+    return Tiling(chunks, tiled, Sizes(a, b, out, out if is_cut else 0), goal.is_shared)
 
 
 def _count(chunks: dict[int, int], labels: Sequence[int]) -> int:
@@ -105,18 +158,21 @@ class _Cutter:
     grows only where the labels inside it are whole.
     """
 
-    def __init__(self, route: Route, limits: TileLimits, tile: int) -> None:
+    def __init__(self, route: Route, limits: TileLimits, tile: int, goal: _Goal) -> None:
         self.route = route
         pair = route.pair
         self.extents = pair.extents
         self.tiled = _tiled(route, limits)
-        self.labels = [
-            axes.labels
+        self.goal = goal
+        # What is cut: labels, and the most elements of a box.
+        self.pieces = [
+            (axes.labels, tile)
             for axes, is_tiled in zip(route.operands, self.tiled, strict=True)
             if is_tiled
         ]
-        self.tile = tile
-        inside = {label for labels in self.labels for label in labels}
+        if goal.is_shared and not route.packed[2]:
+            self.pieces.append((pair.out.labels, max(pair.out.numel // _SHARED_PARTS, 1)))
+        inside = {label for labels, _ in self.pieces for label in labels}
         self.chunks = {x: 1 if x in inside else extent for x, extent in pair.extents.items()}
         # Of each class: its labels, the outermost first; the most elements; its matrix axis.
         self.classes: dict[str, tuple[Labels, int]] = {
@@ -137,15 +193,21 @@ class _Cutter:
         if not route.packed[2]:
             for label in reversed(route.k):  # nothing can be added to a result in place
                 self.chunks[label] = self.extents[label]
+            if self.goal.is_shared:  # whole matrices, rather than parts of more of them
+                out = route.pair.out
+                for _, label in sorted(zip(map(abs, out.strides), out.labels, strict=True)):
+                    if label in route.m.axis + route.n.axis:
+                        self._grow(label, None)
         for labels, _ in self.classes.values():  # cut, a thin class has the others read again
-            if _count(self.extents, labels) <= _RUN_ELEMS:
+            if _count(self.extents, labels) <= _NARROW:
                 for label in reversed(labels):
                     self._grow(label, None)
         biggest = sorted(range(3), key=lambda x: -route.operands[x].numel)
-        for number in biggest:
-            self._run(route.operands[number], _RUN_ELEMS)
-        for number in biggest:
-            self._run(route.operands[number], _LONG_RUN_ELEMS)
+        lead, *others = self.goal.runs
+        self._run(route.operands[biggest[0]], lead)
+        for elems in others:
+            for number in biggest:
+                self._run(route.operands[number], elems)
         waiting = {name: list(labels) for name, (labels, _) in self.classes.items()}
         while any(waiting.values()):
             name = min(
@@ -187,8 +249,8 @@ class _Cutter:
         if label in self.owner:
             labels, most = self.classes[self.owner[label]]
             room = min(room, most // max(_count(self.chunks, labels), 1) * now)
-        for labels in self.labels:
+        for labels, most in self.pieces:
             if label in labels:
-                room = min(room, self.tile // max(_count(self.chunks, labels), 1) * now)
+                room = min(room, most // max(_count(self.chunks, labels), 1) * now)
         parts = -(-extent // max(room, 1))
         self.chunks[label] = max(-(-extent // max(parts, 1)), now)

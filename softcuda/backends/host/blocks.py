@@ -1,0 +1,101 @@
+"""Products of matrices in blocks so small that BLAS computes each in the thread that asks for it.
+
+BLAS shares large products among threads of its own. Where several of our threads multiply at once
+each gets a part of the result, and cuts what it multiplies into blocks below that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+__all__ = ["MatrixBlock", "block_of", "multiply_in_blocks"]
+
+Array = np.ndarray[Any, Any]
+Multiply = Callable[[Array, Array, Array], Any]
+
+_VECTOR: Final = 16  # elements of a vector of f32
+_ROWS: Final = 4  # rows that kernels of BLAS compute at a time
+
+
+class MatrixBlock(NamedTuple):
+    """The extents of one block of the result."""
+
+    m: int
+    n: int
+
+
+@lru_cache(maxsize=1024)
+def block_of(m: int, n: int, k: int, most: int) -> MatrixBlock:
+    """Return the extents of blocks of a product that have at most `most` multiplications each.
+
+    Blocks are as near to squares as they can be, of rows that fill vectors; the last of a row or
+    a column of blocks may be smaller.
+
+    Args:
+        m: rows of the result, at least 1.
+        n: columns of the result, at least 1.
+        k: the extent of the sum, at least 1.
+        most: multiplications of a block; one element of the result may have more.
+
+    Example:
+        >>> block_of(330, 330, 22, 1 << 19)
+        MatrixBlock(m=112, n=176)
+    """
+    if m * n * k <= most:
+        return MatrixBlock(m, n)
+    found = []
+    for across in range(1, -(-n // _VECTOR) + 1):
+        width = n if across == 1 else _rounded_up(-(-n // across), _VECTOR)
+        height = most // (width * k)
+        if height:
+            down = -(-m // (height - height % _ROWS or height))
+            found.append(MatrixBlock(_rounded_up(-(-m // down), _ROWS) if down > 1 else m, width))
+    fitting = [block for block in found if block.m * block.n * k <= most]
+    return min(fitting, key=lambda block: 1 / block.m + 1 / block.n, default=MatrixBlock(1, 1))
+
+
+def _rounded_up(extent: int, unit: int) -> int:
+    return -(-extent // unit) * unit
+
+
+def multiply_in_blocks(multiply: Multiply, most: int, a: Array, b: Array, out: Array) -> None:
+    """Write a @ b into `out`, by products of at most `most` multiplications each.
+
+    Args:
+        multiply: f(a [..., m, k], b [..., k, n], out [..., m, n]).
+        most: multiplications of one product.
+        a: [..., m, k].
+        b: [..., k, n].
+        out: [..., m, n].
+    """
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    block = block_of(m, n, k, most)
+    if block == (m, n):
+        multiply(a, b, out)
+        return
+    for top, height in _stretches(m, block.m):
+        for left, width in _stretches(n, block.n):
+            rows, columns = slice(top, top + height), slice(left, left + width)
+            down, across = min(block.m, height), min(block.n, width)
+            part = out[..., rows, columns].reshape(*out.shape[:-2], height // down, down, width)
+            multiply(
+                a[..., rows, :].reshape(*a.shape[:-2], height // down, 1, down, k),
+                _columns(b[..., columns], width // across)[..., None, :, :, :],
+                _columns(part, width // across),
+            )
+
+
+def _stretches(extent: int, part: int) -> list[tuple[int, int]]:
+    """Return (start, extent) of what is parts of equal size, and of the rest."""
+    whole = extent // part * part
+    return [(0, whole), (whole, extent - whole)] if whole < extent else [(0, whole)]
+
+
+def _columns(array: Array, parts: int) -> Array:
+    """Return [..., parts, rows, columns / parts] of [..., rows, columns], a view."""
+    *outer, rows, columns = array.shape
+    return array.reshape(*outer, rows, parts, columns // parts).swapaxes(-2, -3)
