@@ -174,12 +174,10 @@ def crossings(text: str, spot: Spot) -> tuple[Crossing | None, Crossing | None]:
     return found.get("host"), found.get("resident")
 
 
-def transfer_line(
-    text: str, spot: Spot
-) -> tuple[float, float, tuple[tuple[int, float], ...]]:
+def transfer_line(text: str, spot: Spot) -> tuple[float, float, tuple[tuple[int, float], ...]]:
     """Return latency [microseconds], rate [GB/s] and points of `8.1 us + 53.6 GB/s`.
 
-    Points are pairs (bytes, microseconds), as of `8.1 us + 53.6 GB/s, 1024 B 8.2 us, 65536 B 10 us`.
+    Points are pairs (bytes, microseconds), as of `8.1 us + 53.6 GB/s, 1024 B 8 us, 65536 B 10 us`.
 
     Raises:
         ConfigError: another form, or a malformed number; points do not ascend.
@@ -201,7 +199,8 @@ def transfer_line(
     )
     sizes = [size for size, _ in points]
     if sizes[:1] == [0] or sizes != sorted(set(sizes)):
-        spot.fail(f"{shown(text)} has points of {listed(map(str, sizes))} B; they must ascend from 1")
+        said = listed([str(size) for size in sizes])
+        spot.fail(f"{shown(text)} has points of {said} B; they must ascend from 1")
     return positive(match[1], "the latency", spot), positive(match[2], "the rate", spot), points
 
 

@@ -51,7 +51,8 @@ _COSTS: Final = """\
 """
 
 _TRANSFER: Final = """\
-# Copies between host and device: latency + rate.
+# Copies between host and device: latency + rate, then what copies of some sizes took. Between
+# those a copy lies on log axes.
 """
 
 _POOL: Final = """\

@@ -159,7 +159,7 @@ def _crossing(left: Point, right: Point, ids: tuple[str, str], growth: int) -> i
     """Return the size at which the winner of `right` takes over, above left.size.
 
     Where both backends were measured at both sizes, their times are taken as latency + work / rate
-    between them; else the change is half way. Between powers of two it is a power of two.
+    between them; else the change is half way. Between a power of two and the next it is that one.
     """
     share = 0.5
     if all(name in point.times for name in ids for point in (left, right)):
@@ -168,12 +168,12 @@ def _crossing(left: Point, right: Point, ids: tuple[str, str], growth: int) -> i
         if before > 0 and after > 0:
             size = met_at(left.size, right.size, before, after, growth)
             share = math.log(size / left.size) / math.log(right.size / left.size)
-    if not (_is_power(left.size) and _is_power(right.size)):
+        elif before <= 0 < after:  # a near tie, which it has won
+            share = 0.0
+    if right.size != 2 * left.size or not _is_power(left.size):
         whole = round(math.exp(math.log(left.size) + share * math.log(right.size / left.size)))
         return min(max(whole, left.size + 1), right.size)
-    low, high = left.size.bit_length(), right.size.bit_length()
-    power = low + max(1, round(share * (high - low)))
-    return int(1 << (min(power, high) - 1))
+    return right.size
 
 
 def _is_power(size: int) -> bool:

@@ -75,10 +75,18 @@ def _corners(points: Points) -> list[int]:
 def transfers(ledger: Ledger, memory: str = "pageable") -> list[Transfer]:
     """Return the lines of [transfer] of the copies from and to memory of a kind."""
     return [
-        Transfer(direction, *fitted(ledger.copies[direction, memory]))
+        Transfer(direction, *fitted(times), _copied(times))
         for direction in DIRECTIONS
-        if len(ledger.copies.get((direction, memory), ())) > 1
+        if len(times := ledger.copies.get((direction, memory), {})) > 1
     ]
+
+
+def _copied(times: Mapping[int, Sequence[float]]) -> tuple[tuple[int, float], ...]:
+    """Return the points (bytes, microseconds) of copies that lines on log axes need."""
+    medians = {size: quantile_of(times[size], 0.5) for size in sorted(times)}
+    points = [(math.log(size), math.log(time)) for size, time in medians.items()]
+    sizes = list(medians)
+    return tuple((sizes[k], _short(medians[sizes[k]])) for k in _corners(points))
 
 
 def fitted(times: Mapping[int, Sequence[float]]) -> tuple[float, float]:

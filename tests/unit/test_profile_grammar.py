@@ -53,7 +53,10 @@ def test_whole_profile() -> None:
         CostPoint("matmul", "f32", 128, (("cpu", 41.2), ("cuda", 9.8)), 29),
         CostPoint("matmul", "f32", 256, (("cpu", 329.6), ("cuda", 19.6)), 30),
     )
-    assert profile.transfer == (Transfer("h2d", 8.1, 53.6, 32), Transfer("d2h", 9.0, 25.0, 33))
+    assert profile.transfer == (
+        Transfer("h2d", 8.1, 53.6, line=32),
+        Transfer("d2h", 9.0, 25.0, line=33),
+    )
     assert profile.policy == "min_cut"
     assert profile.pool == PoolSettings("cuda", 2097152)
 
@@ -183,6 +186,10 @@ TAIL_ERRORS: dict[str, Expected] = {
     "[transfer]\np2p = 1 us + 1 GB/s": (6, "unknown key 'p2p'", "h2d and d2h"),
     "[transfer]\nh2d = 8.1 ms + 53.6 GB/s": (6, "is no transfer", "LATENCY us + RATE GB/s"),
     "[transfer]\nh2d = 8.1 us": (6, "is no transfer"),
+    "[transfer]\nh2d = 8 us + 5 GB/s, 1 B": (6, "'1 B' is no transfer", "1024 B 8.2 us"),
+    "[transfer]\nh2d = 8 us + 5 GB/s, 9 B 1 us, 8 B 2 us": (6, "points of 9 and 8 B", "ascend"),
+    "[transfer]\nh2d = 8 us + 5 GB/s, 0 B 1 us": (6, "points of 0 B", "ascend from 1"),
+    "[transfer]\nh2d = 8 us + 5 GB/s, 9 B 0 us": (6, "its time '0'"),
     "[transfer]\nh2d = 8.1 us + 0 GB/s": (6, "the rate '0'"),
     "[transfer]\nh2d = nan us + 1 GB/s": (6, "the latency 'nan'"),
     "[costs]\nmatmul = cpu 41.2": (6, "is no cost", "size = N"),

@@ -73,7 +73,10 @@ def profiles(draw: st.DrawFn) -> Profile:
         st.dictionaries(tokens, st.tuples(st.none() | crossing, crossing), max_size=3)
     )
     costs = draw(st.dictionaries(st.tuples(tokens, sizes), st.tuples(times, times), max_size=5))
-    rates = draw(st.dictionaries(st.sampled_from(("h2d", "d2h")), st.tuples(times, times)))
+    copied = st.dictionaries(sizes, times, max_size=3).map(
+        lambda points: tuple(sorted(points.items()))
+    )
+    rates = draw(st.dictionaries(st.sampled_from(("h2d", "d2h")), st.tuples(times, times, copied)))
     return Profile(
         "made/CONFIG.soft",
         meta,
@@ -84,7 +87,7 @@ def profiles(draw: st.DrawFn) -> Profile:
             CostPoint(*token, size, (("cpu", cpu), ("cuda", cuda)))
             for (token, size), (cpu, cuda) in costs.items()
         ),
-        tuple(Transfer(way, latency, rate) for way, (latency, rate) in rates.items()),
+        tuple(Transfer(way, *told) for way, told in rates.items()),
         draw(st.sampled_from(("table", "min_cut"))),
         PoolSettings(draw(st.sampled_from(("cpu", "cuda"))), draw(sizes)),
     )
