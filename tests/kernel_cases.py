@@ -232,6 +232,10 @@ def _larger(dtype: DType, source: Source) -> Iterator[tuple[str, Workload]]:
         x = source.array("near_one", dims, dtype)
         yield f"softmax {dims}", work("softmax", Softmax(1), x)
         yield f"layer_norm {dims}", work("layer_norm", LayerNorm(1, "1e-05", False, False), x)
+    if dtype.is_float:
+        x = source.array("near_one", (64, 300), dtype)
+        yield "softmax of columns", work("softmax", Softmax(0), x)
+        yield "softmax of steps", work("softmax", Softmax(1), x[1:, ::2])
     if not dtype.is_bool:
         for name, equation, shapes in _products():
             a, b = (source.array("small", dims, dtype) for dims in shapes)
