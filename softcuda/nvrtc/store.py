@@ -19,6 +19,7 @@ __all__ = ["FoundEntry", "discard", "entry_files", "read_entry", "write_entry"]
 SOURCE: Final = "kernel.cu"
 META: Final = "meta.json"
 SEAL: Final = "meta_sha256"
+_MISSING: Final = " is missing"
 _IMAGES: Final = {Image.CUBIN: "kernel.cubin", Image.PTX: "kernel.ptx"}
 
 
@@ -71,10 +72,18 @@ def _seal(meta: dict[str, Any]) -> str:
 def read_entry(folder: Path, key: str) -> FoundEntry:
     """Return the kernel of an entry, after checking its bytes.
 
+    An entry of which a file is missing is looked at once more: another process may have put the
+    whole folder there between the look for the file and the look for the folder.
+
     Args:
         folder: of the entry.
         key: the full key, which the entry must have.
     """
+    found = _read_once(folder, key)
+    return _read_once(folder, key) if found.damage.endswith(_MISSING) else found
+
+
+def _read_once(folder: Path, key: str) -> FoundEntry:
     try:
         meta = read_json(folder / META)
         stored, sealed = meta["key"], meta.pop(SEAL)
@@ -89,7 +98,7 @@ def read_entry(folder: Path, key: str) -> FoundEntry:
         if not os.path.lexists(folder):  # nor is there one where the cache itself is a file
             return FoundEntry(None, "")
         missing = isinstance(error, FileNotFoundError)
-        what = f"{Path(str(error.filename)).name} is missing" if missing else "it is no folder"
+        what = f"{Path(str(error.filename)).name}{_MISSING}" if missing else "it is no folder"
         return FoundEntry(None, what)
     except OSError as error:
         what = f"it cannot be read: {error.strerror or error}"

@@ -85,6 +85,26 @@ def test_a_pipe_in_an_entry_is_damage(place: Path, unit: CompileUnit, name: str)
         assert new_cache()[0].get(unit, ARCH) == made
 
 
+def test_an_entry_that_appears_while_it_is_looked_for_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process renames the whole folder between the look for a file and for the folder."""
+    folder = tmp_path / "entry"
+    cubin = store.Cubin(b"code", store.Image.CUBIN, "k", "sm_90a", "", None, str(folder))
+    files = store.entry_files(cubin, "source", "key", [])
+    exists = os.path.lexists
+
+    def appears(path: Any) -> bool:
+        if not exists(path):
+            store.write_entry(folder, files)
+        return exists(path)
+
+    monkeypatch.setattr(os.path, "lexists", appears)
+    assert store.read_entry(folder, "key").cubin == cubin
+    (folder / "meta.json").unlink()
+    assert store.read_entry(folder, "key").damage == "meta.json is missing"
+
+
 def test_a_deeply_nested_meta_is_damage(place: Path, unit: CompileUnit) -> None:
     made = new_cache()[0].get(unit, ARCH)
     (entries(place)[0] / "meta.json").write_bytes(DEEP)
