@@ -10,19 +10,17 @@
 //
 // EPILOGUE is Chain of the generated chain.cuh, or Rounded<T>; argument 0 is the product, EXTRA are
 // the dtypes of its further operands, whose strides broadcast them to the product's extents.
-// A is a dtype, or Made<dtype, ChainA, NUMBER...> where a chain makes its elements as they are
-// loaded (made.cuh), and so is B; the last EXTRA are the numbers of these chains, A's, then B's.
+// A, and so B, is a dtype, or Made<dtype, ChainA, NUMBER...> where a chain makes its elements as
+// they are loaded (made.cuh); the last EXTRA are the numbers of these chains.
 //
 // Launch: gemm_tiled TILE::THREADS threads; blocks = whole + (tiles - whole) * splits, the parts of
-// a tile beside each other. gemm_split_sum one thread a vector of a tile that is cut.
+// a tile beside each other. gemm_split_sum a thread a vector of a tile that is cut.
 // Shared memory: static, STAGES * BLOCK_K * (BLOCK_M + BLOCK_N + 2 vectors) * sizeof(compute_t<T>)
 // and the gaps of Layered, 8 * (BLOCK_M + BLOCK_N) bytes, and 48 * BLOCK_K where a path is ANY.
 // Limits: extents of b, m, n, k below 2^31, blocks too. k = 0 gives zeros.
 // Source: as in tile.cuh; Osama et al., Stream-K (2023), for cutting only the tiles of a last wave.
 #include "chain.cuh"
 #include "gemm.cuh"
-
-// ---- kernels ------------------------------------------------------------------------------------
 
 template <typename A, typename B, typename T, typename TILE, i32 PATH_A, i32 PATH_B,
           typename EPILOGUE, i32 RANK, typename... EXTRA>

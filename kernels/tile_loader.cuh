@@ -17,9 +17,8 @@
 //                                  operand is no multiple of a vector
 //   ANY             any of these, chosen by the layout, and depths of several axes
 //
-// Elements that need no conversion and are not Made (made.cuh) go to shared memory without passing
-// registers (cp.async, from sm_80 on), except vectors along the depth, which are transposed on
-// their way.
+// Elements that need no conversion and are not Made (made.cuh) go past registers (cp.async, from
+// sm_80 on), except vectors along the depth, which are transposed on their way.
 // Edges: rows beyond the last are read as rows inside, and never stored by the caller; what lies
 // beyond the depth is not read, and stale in shared memory: the caller does not multiply it.
 // Shared memory: STRIDE is ROWS and one vector more, and long steps have a gap behind each GROUP
@@ -129,8 +128,7 @@ struct Pieces {
     }
     // What was held into shared memory, `own` being this thread's first place.
     template <typename E>
-    __device__ static __forceinline__ void stash(const E* staged, C* own,
-                                                 const Making<E>& making) {
+    __device__ static __forceinline__ void stash(const E* staged, C* own, const Making<E>& making) {
         if constexpr (!IS_DIRECT) {
 #pragma unroll
             for (i32 piece = 0; piece < COUNT; ++piece) {
