@@ -79,7 +79,7 @@ def einsum(
     Raises:
         ExpressionError: labels that cannot be read, or do not match the operands.
         ShapeError: extents of a label that do not fit.
-        DTypeError: operands that are all bool.
+        DTypeError: operands that are all bool, and would be multiplied or summed.
         ArgumentError, ArgumentTypeError: an optimiser, path or limit that is not allowed.
     """
     return _defined(arguments, None, None, optimize, memory_limit)

@@ -232,8 +232,8 @@ class _Writer:
     def _applied(self, number: int, dtype: DType) -> int:
         """Return an operand after its function, which is computed in a dtype of its own.
 
-        Without a function the operand is returned as it is, unless floats are to be wider. The
-        function of a real operand is a real one, whatever the operand meets.
+        Without a function the operand of a contraction is returned as it is. The function of a
+        real operand is a real one, whatever the operand meets.
         """
         sketch = self._sketch
         unary = self._operation.operands[number].unary
@@ -241,7 +241,7 @@ class _Writer:
         if unary is UnaryOp.Identity and is_contraction:
             return number
         line = number
-        if dtype.is_inexact:
+        if dtype.is_inexact or is_contraction:
             line = sketch.cast(line, self._own_dtype(number, dtype))
         return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)
 
@@ -288,7 +288,5 @@ class _Writer:
 
     def _applied_addend(self, number: int, dtype: DType) -> int:
         sketch, unary = self._sketch, self._operation.operands[number].unary
-        line = number
-        if dtype.is_inexact:
-            line = sketch.cast(line, self._own_dtype(number, dtype))
+        line = sketch.cast(number, self._own_dtype(number, dtype))
         return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)

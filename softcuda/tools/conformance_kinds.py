@@ -1,0 +1,79 @@
+"""Checks of operations whose operands are of several kinds: bools, integers, floats in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from softcuda.named import contract, einsum
+from softcuda.tensor import Tensor
+from softcuda.tools.conformance_bench import Bench, Check
+
+__all__ = ["kind_checks"]
+
+I32, I64, F32 = np.int32, np.int64, np.float32
+
+BIG: Final = np.array([2**20], I32)  # its square passes 32 bits
+BIGS: Final = np.full((2, 2), 2**20, I32)
+FLAGS: Final = np.array([[True, False, True], [True, True, True]])
+
+
+class Mixed(NamedTuple):
+    """An operation that is exact.
+
+    Attributes:
+        build: operands as tensors -> the result.
+        operands: arrays.
+        dtype: NumPy's, of the result.
+        value: the result.
+    """
+
+    build: Callable[..., Tensor]
+    operands: tuple[Any, ...]
+    dtype: Any
+    value: Any
+
+
+def kind_checks() -> Iterator[Check]:
+    """Yield the operations: their dtype and their value, exactly."""
+    for name, mixed in _MIXED.items():
+        yield Check(name, _Exact(mixed))
+
+
+class _Exact:
+    def __init__(self, mixed: Mixed) -> None:
+        self._mixed = mixed
+
+    def __call__(self, bench: Bench) -> str:
+        build, operands, dtype, value = self._mixed
+        found = bench.value(build(*(bench.place(np.asarray(x)) for x in operands)))
+        is_right = found.dtype == dtype and np.array_equal(found, value)
+        return "" if is_right else f"{found.dtype} {found}, right is {np.dtype(dtype)} {value}"
+
+
+def _expression(text: str) -> Callable[..., Tensor]:
+    return lambda *operands: einsum(text, *operands)
+
+
+_MIXED: Final[dict[str, Mixed]] = {
+    "a product of i32 beside i64": Mixed(
+        _expression("a,a,a->a"), (BIG, BIG, np.ones(1, I64)), I64, [2**40]
+    ),
+    "a chain of i32 and an i64": Mixed(
+        _expression("ab,bc,cd->ad"), (BIGS, BIGS, np.eye(2, dtype=I64)), I64, [[2**41] * 2] * 2
+    ),
+    "i32 products and an i64 C": Mixed(
+        lambda a, b, c: contract(a, "a", b, "a", "a", c=c, c_modes="a"),
+        (BIG, BIG, np.ones(1, I64)),
+        I64,
+        [2**40 + 1],
+    ),
+    "bools that are summed beside floats": Mixed(
+        _expression("ab,a->a"), (FLAGS, np.array([1, 2], F32)), F32, [2, 6]
+    ),
+    "bools multiplied before an integer": Mixed(
+        _expression("ab,bc,cd->ad"), (FLAGS, FLAGS.T, np.ones((2, 2), I32)), I32, [[4, 4], [5, 5]]
+    ),
+}
