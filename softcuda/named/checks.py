@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from softcuda.contraction.layout import overlaps_itself
 from softcuda.dtype import DType
 from softcuda.errors import (
     ArgumentError,
@@ -30,6 +32,7 @@ __all__ = [
     "Wanted",
     "check_apart",
     "check_fits",
+    "check_layout",
     "checked_array",
     "checked_list",
     "checked_scalar",
@@ -213,6 +216,31 @@ class _Bytes:
             "typestr": f"|V{data.itemsize}",
             "data": (ptr, True),
         }
+
+
+def check_layout(what: str, extents: Dims, strides: Dims) -> None:
+    """Refuse the layout of a result in which two elements lie in one place.
+
+    Args:
+        what: who asks, first words of the error.
+        extents: of the result.
+        strides: [elements].
+
+    Raises:
+        ArgumentError: names the axes that overlap.
+    """
+    if not overlaps_itself(extents, strides):
+        return
+    rank = len(extents)
+    for count in (1, 2, rank):  # more than two axes that overlap only together are named with all
+        for chosen in combinations(range(rank), count):
+            part = [extents[k] for k in chosen], [strides[k] for k in chosen]
+            if overlaps_itself(*part):
+                raise ArgumentError(
+                    f"{what}: the output overlaps itself: its axes {list(chosen)} of extents "
+                    f"{part[0]} and strides {part[1]} reach one element twice; allowed are "
+                    "layouts in which every element has its own place"
+                )
 
 
 def check_apart(out: Any, inputs: Sequence[Any], addend: int | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from softcuda.dtype import ComputeType, DType, as_dtype
 from softcuda.functions.operands import TensorLike
-from softcuda.named.arithmetic import arithmetic_of, factor_dtype
+from softcuda.named.arithmetic import arithmetic_of
 from softcuda.named.descriptors import Modes, checked_modes
 from softcuda.named.given import (
     ShapeLike,
@@ -22,7 +22,7 @@ from softcuda.named.limits import checked_limit
 from softcuda.named.operation import OperationDescriptor
 from softcuda.named.operators import BinaryOp, ReductionOp, UnaryOp
 from softcuda.named.recipe import PathOptions
-from softcuda.named.results import reduced_dtype, unary_dtype
+from softcuda.named.results import factor_dtype, reduced_dtype, unary_dtype
 from softcuda.tensor import Tensor
 
 __all__ = ["contract", "elementwise_binary", "elementwise_trinary", "permute", "reduce"]

@@ -23,13 +23,14 @@ from softcuda.graph.op import OPS
 from softcuda.named.checks import (
     check_apart,
     check_fits,
+    check_layout,
     checked_array,
     checked_list,
     scalar_array,
     wanted_of,
 )
 from softcuda.named.engine import Engine, retyped
-from softcuda.named.operation import OperationDescriptor, check_layout
+from softcuda.named.operation import OperationDescriptor
 from softcuda.named.recipe import Recipe
 from softcuda.named.targets import own_layout, target_of
 from softcuda.named.variants import Ready, Variants, ready, varies

@@ -17,12 +17,13 @@ from softcuda.dtype import DType, complex64, compute_dtype, promote, real_dtype
 from softcuda.graph.lines import Line
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
-from softcuda.named.arithmetic import Arithmetic, arithmetic_of, factor_dtype, scale_dtype
+from softcuda.named.arithmetic import Arithmetic, arithmetic_of, scale_dtype
 from softcuda.named.limits import found_path
 from softcuda.named.operation import Form, OperationDescriptor
 from softcuda.named.operators import UnaryOp
 from softcuda.named.pairs import walk
 from softcuda.named.reducing import reduced
+from softcuda.named.results import factor_dtype
 from softcuda.named.sketch import Sketch, Value
 from softcuda.tensor import Tensor
 

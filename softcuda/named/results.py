@@ -11,7 +11,7 @@ from softcuda.graph.params import Dims
 from softcuda.named.arithmetic import common_dtype
 from softcuda.named.operators import BinaryOp, ReductionOp, UnaryOp
 
-__all__ = ["elementwise_dtype", "reduced_dtype", "unary_dtype"]
+__all__ = ["elementwise_dtype", "factor_dtype", "reduced_dtype", "unary_dtype"]
 
 
 class _Typed(NamedTuple):
@@ -28,6 +28,19 @@ def unary_dtype(dtype: DType, unary: UnaryOp, *, is_scaled: bool) -> DType:
     if unary is not UnaryOp.Identity:
         dtype = OPS[unary.value].dtype_rule([_Typed((), dtype)], ())
     return i32 if is_scaled and dtype is bool_ else dtype
+
+
+def factor_dtype(dtype: DType, unary: UnaryOp) -> DType:
+    """Return the dtype with which an operand enters a sum of products, or is added to a result.
+
+    It is that of its function: f32 of a function of integers that is no integer, that of the parts
+    after Abs. A bool is a number of the common dtype before its function.
+
+    Raises:
+        DTypeError: the function does not take the dtype.
+    """
+    found = unary_dtype(i32 if dtype.is_bool else dtype, unary, is_scaled=False)
+    return found if found.is_inexact else dtype
 
 
 def reduced_dtype(dtype: DType, op: ReductionOp) -> DType:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from softcuda.named import contract, einsum
+from softcuda.named import UnaryOp, contract, einsum
 from softcuda.tensor import Tensor
 from softcuda.tools.conformance_bench import Bench, Check
 
@@ -75,5 +75,11 @@ _MIXED: Final[dict[str, Mixed]] = {
     ),
     "bools multiplied before an integer": Mixed(
         _expression("ab,bc,cd->ad"), (FLAGS, FLAGS.T, np.ones((2, 2), I32)), I32, [[4, 4], [5, 5]]
+    ),
+    "a root of integers that is summed": Mixed(
+        lambda a, b: contract(a, "ab", b, "ab", "a", unary=[UnaryOp.Sqrt]),
+        (np.array([[4, 9]], I32), np.ones((1, 2), I32)),
+        F32,
+        [5],
     ),
 }

@@ -11,7 +11,7 @@ import pytest
 import softcuda as sc
 from softcuda import OperandDescriptor, OperationDescriptor, Plan, TensorDescriptor, UnaryOp
 from softcuda.dtype import bool_, f16, f32, f64, i32, i64
-from softcuda.errors import DTypeError
+from softcuda.errors import DTypeError, NumberRangeError
 
 BIG = np.array([2**20], np.int32)  # its square passes 32 bits
 ONE = np.array([1], np.int64)
@@ -95,3 +95,93 @@ def test_operands_that_are_all_bool_are_refused_whatever_their_extents(extent: i
         with pytest.raises(DTypeError, match="all operands of a product are bool"):
             sc.einsum(text, flags, flags)
     assert sc.einsum("ij->ji", flags).dtype is bool_
+
+
+# ---- functions of integers ----------------------------------------------------------------------
+
+SQUARES = np.array([[4, 9]], np.int32)
+COLUMN = np.ones((2, 1), np.int32)
+
+
+def test_a_function_of_integers_that_is_no_integer_is_f32() -> None:
+    operands: Any = (SQUARES, "ab", COLUMN, "bc", "ac")
+    found = sc.contract(*operands, unary=[UnaryOp.Sqrt], alpha=0.5)
+    assert found.dtype is sc.permute(SQUARES, "ab", "ba", unary=UnaryOp.Sqrt).dtype is f32
+    assert found.tolist() == [[2.5]]
+    assert sc.contract(*operands, unary=[UnaryOp.Relu]).dtype is i32
+    added = [UnaryOp.Identity, UnaryOp.Identity, UnaryOp.Sqrt]
+    found = sc.contract(*operands, c=SQUARES[:, :1], c_modes="ac", unary=added)
+    assert found.dtype is f32
+    assert found.tolist() == [[15]]
+    wide = sc.contract(SQUARES, "ab", np.ones(2), "b", "a", unary=[UnaryOp.Exp])
+    assert wide.dtype is f64
+    assert wide.item() == np.exp(SQUARES.astype(float)).sum()
+
+
+def test_a_float_result_as_integers_is_refused_after_a_function() -> None:
+    with pytest.raises(DTypeError, match="operands of f32 give a float"):
+        sc.contract(SQUARES, "ab", COLUMN, "bc", "ac", unary=[UnaryOp.Sqrt], output_dtype="i32")
+    out = TensorDescriptor.contiguous((1, 1), i32)
+    with pytest.raises(DTypeError, match="operands of f32 give a float"):
+        OperationDescriptor.contraction(
+            like(SQUARES, "ab").with_unary(UnaryOp.Sqrt), like(COLUMN, "bc"), None, out, "ac"
+        )
+
+
+@pytest.mark.parametrize("unary", UnaryOp, ids=lambda unary: str(unary.name))
+@pytest.mark.parametrize("dtype", [i32, i64, f16, f32], ids=str)
+def test_a_contraction_has_the_dtype_of_its_function(unary: UnaryOp, dtype: Any) -> None:
+    x = np.ones(2, dtype.numpy)
+    found = sc.contract(x, "a", x, "a", "a", unary=[unary])
+    alone = sc.permute(x, "a", "a", unary=unary)
+    assert found.dtype is alone.dtype
+    assert np.array_equal(found.numpy(), alone.numpy(), equal_nan=True)
+
+
+# ---- scalars that are tensors -------------------------------------------------------------------
+
+
+def scaled(alpha: Any, beta: Any = 1) -> dict[str, sc.Tensor]:
+    """Return every function of i32 operands that takes scalars."""
+    x: Any = SQUARES
+    given: Any = {"alpha": alpha, "beta": beta}
+    return {
+        "contract": sc.contract(x, "ab", x, "ab", "a", c=x[0, :1], c_modes="a", **given),
+        "reduce": sc.reduce(x, "ab", "a", sc.ReductionOp.Max, c=x[0, :1], c_modes="a", **given),
+        "elementwise_binary": sc.elementwise_binary(
+            x, "ab", x, "ab", "ab", sc.BinaryOp.Add, **given
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    "value, dtype, error",
+    [
+        (0.5, "f32", DTypeError),
+        (1j, "complex64", DTypeError),
+        (2**40, "i64", NumberRangeError),
+        (-(2**31) - 1, "i64", NumberRangeError),
+    ],
+)
+def test_a_scalar_is_refused_as_a_number_and_as_a_tensor(
+    value: Any, dtype: str, error: type[Exception]
+) -> None:
+    for given in (value, sc.tensor(value, dtype)):
+        for name, who in (("alpha", {"alpha": given}), ("beta", {"alpha": 1, "beta": given})):
+            with pytest.raises(error, match=f"^contract: {name}: .*{value}|a tensor of {dtype}"):
+                scaled(**who)
+        with pytest.raises(error, match=r"^permute: alpha: "):
+            sc.permute(SQUARES, "ab", "ba", alpha=given)
+
+
+def test_a_scalar_without_a_value_is_judged_by_its_dtype() -> None:
+    for given in (sc.input((), "f32"), sc.tensor(1.0) + 1, sc.variable(np.float32(2))):
+        with pytest.raises(DTypeError, match="alpha: a tensor of f32 cannot be a i32"):
+            scaled(given)
+    for given in (sc.tensor(3, i64), sc.variable(np.int64(3)), sc.tensor(1) + 2):
+        assert {name: x.tolist() for name, x in scaled(given).items()} == {
+            "contract": [3 * 97 + 4],
+            "reduce": [3 * 9 + 4],
+            "elementwise_binary": [[16, 36]],
+        }
+    assert sc.permute(SQUARES > 4, "ab", "ba", alpha=sc.tensor(True)).tolist() == [[0], [1]]
