@@ -23,7 +23,7 @@ from softcuda.named.operation import Form, OperationDescriptor
 from softcuda.named.operators import UnaryOp
 from softcuda.named.pairs import walk
 from softcuda.named.reducing import reduced
-from softcuda.named.results import factor_dtype
+from softcuda.named.results import factor_dtype, reduced_dtype, sum_dtype, unary_dtype
 from softcuda.named.sketch import Sketch, Value
 from softcuda.tensor import Tensor
 
@@ -195,15 +195,20 @@ class _Writer:
 
     def _reduction(self) -> Value:
         operation, sketch = self._operation, self._sketch
-        a = operation.operands[0]
-        dtype = a.tensor_descriptor.dtype
-        is_bare = a.unary is UnaryOp.Identity and not operation.has_addend and self._plain(0)
-        is_wide = not is_bare or operation.out.dtype is not dtype
-        line = self._applied(0, compute_dtype(dtype) if is_wide else dtype)
-        value = sketch.distinct(Value(line, operation.equation.inputs[0]))
+        a, *addends = operation.operands
         op: Any = operation.functions[0]
+        dtype = a.tensor_descriptor.dtype
+        inner = unary_dtype(dtype, a.unary, is_scaled=False)
+        joined = compute_dtype(reduced_dtype(inner, op))
+        whole = compute_dtype(sum_dtype(inner, op, *addends))
+        is_bare = a.unary is UnaryOp.Identity and not addends and self._plain(0)
+        if joined.is_inexact and real_dtype(joined) is not real_dtype(whole):
+            dtype = whole  # of a C of more bits
+        elif not is_bare or operation.out.dtype is not dtype:
+            dtype = compute_dtype(dtype)
+        value = Value(self._applied(0, dtype), operation.equation.inputs[0])
         found = reduced(sketch, value, operation.equation.output, op)
-        return self._affine(found, scale_dtype(sketch.dtype(found.line)))
+        return self._affine(found, scale_dtype(whole))
 
     def _permutation(self) -> Value:
         dtype = self._operation.operands[0].tensor_descriptor.dtype

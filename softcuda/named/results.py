@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from softcuda.dtype import DType, bool_, i32
+from softcuda.dtype import DType, bool_, i32, promote
 from softcuda.graph.op import OPS
 from softcuda.graph.params import Dims
 from softcuda.named.arithmetic import common_dtype
+from softcuda.named.descriptors import OperandDescriptor
 from softcuda.named.operators import BinaryOp, ReductionOp, UnaryOp
 
-__all__ = ["elementwise_dtype", "factor_dtype", "reduced_dtype", "unary_dtype"]
+__all__ = ["elementwise_dtype", "factor_dtype", "reduced_dtype", "sum_dtype", "unary_dtype"]
 
 
 class _Typed(NamedTuple):
@@ -44,9 +45,25 @@ def factor_dtype(dtype: DType, unary: UnaryOp) -> DType:
 
 
 def reduced_dtype(dtype: DType, op: ReductionOp) -> DType:
-    """Return the dtype of a reduction of elements of a dtype."""
+    """Return the dtype of a reduction of elements of a dtype.
+
+    Raises:
+        DTypeError: the function does not take the dtype.
+    """
     token = "norm" if op in (ReductionOp.Norm1, ReductionOp.Norm2) else op.value
     return OPS[token].dtype_rule([_Typed((), dtype)], ())
+
+
+def sum_dtype(dtype: DType, op: ReductionOp, addend: OperandDescriptor | None = None) -> DType:
+    """Return the dtype of a reduction of elements of a dtype, and of C where it is added.
+
+    Raises:
+        DTypeError: the function does not take the dtype.
+    """
+    reduced = reduced_dtype(dtype, op)
+    if addend is None:
+        return reduced
+    return promote(reduced, factor_dtype(addend.tensor_descriptor.dtype, addend.unary))
 
 
 def elementwise_dtype(dtypes: Sequence[DType], functions: Sequence[BinaryOp]) -> DType:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from softcuda.named import UnaryOp, contract, einsum
+from softcuda.named import ReductionOp, UnaryOp, contract, einsum, reduce
 from softcuda.tensor import Tensor
 from softcuda.tools.conformance_bench import Bench, Check
 
@@ -81,5 +81,32 @@ _MIXED: Final[dict[str, Mixed]] = {
         (np.array([[4, 9]], I32), np.ones((1, 2), I32)),
         F32,
         [5],
+    ),
+    "integers that are summed and an f32 C": Mixed(
+        lambda a, c: reduce(a, "ab", "a", c=c, c_modes="a"),
+        (np.array([[1, 2], [3, 4]], I32), np.array([0.5, 0.25], F32)),
+        F32,
+        [3.5, 7.25],
+    ),
+    "the least i32 and an i64 C": Mixed(
+        lambda a, c: reduce(a, "ab", "a", ReductionOp.Min, c=c, c_modes="a"),
+        (np.array([[1, 2], [3, 4]], I32), np.array([2**40, 1], I64)),
+        I64,
+        [2**40 + 1, 4],
+    ),
+    "f32 that is summed and an f64 C": Mixed(
+        lambda a, c: reduce(a, "ab", "a", c=c, c_modes="a"),
+        (np.array([[1, 2**-30]], F32), np.array([0.5])),
+        np.float64,
+        [1.5 + 2**-30],
+    ),
+    "positions over a diagonal": Mixed(
+        lambda a: reduce(a, "cce", "", ReductionOp.ArgMax),
+        (np.arange(12).reshape(2, 2, 3) % 10,),
+        I64,
+        3,
+    ),
+    "the least of nothing, into nothing": Mixed(
+        lambda a: reduce(a, "ab", "a", ReductionOp.Min), (np.zeros((0, 0), F32),), F32, []
     ),
 }

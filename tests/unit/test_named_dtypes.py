@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tolerance import assert_close
 
 import softcuda as sc
 from softcuda import OperandDescriptor, OperationDescriptor, Plan, TensorDescriptor, UnaryOp
-from softcuda.dtype import bool_, f16, f32, f64, i32, i64
+from softcuda.dtype import bool_, f16, f32, f64, i32, i64, promote
 from softcuda.errors import DTypeError, NumberRangeError
 
 BIG = np.array([2**20], np.int32)  # its square passes 32 bits
@@ -185,3 +186,59 @@ def test_a_scalar_without_a_value_is_judged_by_its_dtype() -> None:
             "elementwise_binary": [[16, 36]],
         }
     assert sc.permute(SQUARES > 4, "ab", "ba", alpha=sc.tensor(True)).tolist() == [[0], [1]]
+
+
+# ---- what is added to a reduction ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("a", [i32, i64, f16, f32, f64, sc.complex64], ids=str)
+@pytest.mark.parametrize("c", [bool_, i32, i64, f16, f32, f64, sc.complex128], ids=str)
+@pytest.mark.parametrize("op", ["Sum", "Product", "Mean", "Norm1", "Any", "ArgMax", "Min"])
+def test_a_reduction_and_c_promote(a: Any, c: Any, op: str) -> None:
+    chosen = sc.ReductionOp[op]
+    if a.is_complex and op in ("ArgMax", "Min"):
+        pytest.skip("complex numbers have no order")
+    x, addend = np.ones((2, 2), a.numpy), np.ones(2, c.numpy)
+    alone = sc.reduce(x, "ab", "a", chosen)
+    found = sc.reduce(x, "ab", "a", chosen, c=addend, c_modes="a")
+    assert found.dtype is promote(alone.dtype, c)
+    expected = alone.numpy().astype(found.dtype.numpy) + addend.astype(found.dtype.numpy)
+    assert np.allclose(found.numpy(), expected)
+    twice = sc.reduce(x, "ab", "a", chosen, c=addend, c_modes="a", alpha=2, beta=2)
+    assert twice.dtype is found.dtype
+    if not found.dtype.is_bool:
+        assert np.allclose(twice.numpy(), expected + expected)
+
+
+def test_what_is_added_to_a_reduction_is_not_lost() -> None:
+    x = np.array([[1, 2], [3, 4]], np.int32)
+    half = np.array([0.5, 0.25], np.float32)
+    assert sc.reduce(x, "ab", "a", c=half, c_modes="a").tolist() == [3.5, 7.25]
+    most = sc.ReductionOp.Min
+    found = sc.reduce(x, "ab", "a", most, c=np.array([2**40, 1]), c_modes="a")
+    assert found.tolist() == [2**40 + 1, 4]
+    assert sc.reduce(x, "ab", "ab", alpha=2**31).tolist() == (x.astype(np.int64) << 31).tolist()
+
+
+@pytest.mark.parametrize("is_plan", [False, True])
+@pytest.mark.parametrize("op", ["Sum", "Mean", "Norm2", "LogSumExp"])
+@pytest.mark.parametrize("unary", [UnaryOp.Identity, UnaryOp.Sqrt])
+@pytest.mark.parametrize("dtype", ["i4", "f2", "f4"])
+def test_a_reduction_computes_with_the_bits_of_c(
+    dtype: str, unary: UnaryOp, op: str, *, is_plan: bool
+) -> None:
+    x = (np.arange(1, 7).reshape(2, 3) / (1 if dtype == "i4" else 7)).astype(dtype)
+    if dtype == "i4" and op == "Sum" and unary is UnaryOp.Identity:
+        x = x + 2**25  # no f32
+    c = np.array([0.1, 0.2])
+    kind = sc.ReductionOp[op]
+    wide = sc.reduce(x.astype("f8"), "ab", "a", kind, unary=[unary]).numpy() + c
+    if is_plan:
+        out = TensorDescriptor.contiguous((2,), f64)
+        a = like(x, "ab").with_unary(unary)
+        operation = OperationDescriptor.reduction(a, like(c, "a"), out, "a", kind)
+        found = Plan(operation).execute([x, c], [1, 1])
+    else:
+        found = sc.reduce(x, "ab", "a", kind, c=c, c_modes="a", unary=[unary])
+    assert found.dtype is f64
+    assert_close(found.numpy(), wide, f64, "sum", k_extent=3)
