@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from softcuda.contraction.path import ContractionPath, ContractionStep
 from softcuda.contraction.slicing import SlicedLabel
-from softcuda.dtype import DType, compute_dtype, promote
+from softcuda.dtype import DType, bool_, compute_dtype, promote
 from softcuda.errors import ArgumentError, DTypeError
 from softcuda.graph.params import Contraction, Reduce
 from softcuda.named.arithmetic import Arithmetic
@@ -55,6 +55,8 @@ def walk(
         )
     if arithmetic.between.is_bool:
         _check_bools(path)
+    if _sums_nothing(sketch, path, operands):
+        operands = [_hidden(sketch, line) for line in operands]
     return _Walk(sketch, path, operands, arithmetic).result()
 
 
@@ -71,6 +73,24 @@ def _check_bools(path: ContractionPath) -> None:
             f"{path.equation}: the operand is bool and would be summed; allowed are numbers; cast "
             "it to an integer, or use reduce with ReductionOp.Any"
         )
+
+
+def _sums_nothing(sketch: Sketch, path: ContractionPath, operands: Sequence[int]) -> bool:
+    """Return whether every element of the result is a sum over nothing, which is 0."""
+    output = path.equation.output
+    return any(
+        extent == 0 and label not in output
+        for line, labels in zip(operands, path.equation.inputs, strict=True)
+        for label, extent in zip(labels, sketch.dims(line), strict=True)
+    )
+
+
+def _hidden(sketch: Sketch, line: int) -> int:
+    """Return zeros in place of a factor: NaN and infinity times a sum over nothing are NaN."""
+    dtype = sketch.dtype(line)
+    if not dtype.is_inexact or 0 in sketch.dims(line):
+        return line
+    return sketch.add("where", sketch.number(False, bool_), line, sketch.number(0, dtype))
 
 
 class _Walk:

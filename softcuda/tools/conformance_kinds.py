@@ -1,4 +1,4 @@
-"""Checks of operations whose operands are of several kinds: bools, integers, floats in one."""
+"""Checks of exact values: bools, integers and floats in one operation, and sums over nothing."""
 
 from __future__ import annotations
 
@@ -108,5 +108,11 @@ _MIXED: Final[dict[str, Mixed]] = {
     ),
     "the least of nothing, into nothing": Mixed(
         lambda a: reduce(a, "ab", "a", ReductionOp.Min), (np.zeros((0, 0), F32),), F32, []
+    ),
+    "a sum over nothing beside NaN": Mixed(
+        _expression("a,b->a"), (np.array([np.nan, np.inf, 1]), np.zeros(0)), np.float64, [0, 0, 0]
+    ),
+    "a label that stretches to nothing beside NaN": Mixed(
+        _expression("ab,b->a"), (np.array([[np.nan], [1]], F32), np.zeros(0, F32)), F32, [0, 0]
     ),
 }

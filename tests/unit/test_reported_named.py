@@ -25,7 +25,6 @@ from softcuda.errors import (
     ArgumentError,
     ArgumentTypeError,
     DTypeError,
-    ShapeError,
 )
 
 A = np.arange(6.0).reshape(2, 3)
@@ -239,34 +238,6 @@ def test_a_reduction_that_drops_no_label() -> None:
     assert found[ReductionOp.Norm1].tolist() == [2, 0]
     assert found[ReductionOp.ArgMax].tolist() == [0, 0]
     assert found[ReductionOp.Sum].tolist() == found[ReductionOp.Min].tolist() == x.tolist()
-
-
-@pytest.mark.parametrize("modes", ["cce", "cec", "ecc"])
-@pytest.mark.parametrize("op", [ReductionOp.ArgMin, ReductionOp.ArgMax])
-def test_positions_count_in_the_order_of_the_operand(modes: str, op: ReductionOp) -> None:
-    extents = {"c": 2, "e": 3}
-    x = np.sin(1 + 2.0 * np.arange(12)).reshape([extents[m] for m in modes])
-    for out in ("", "c", "e"):
-        order = "".join(dict.fromkeys(modes))
-        diagonal = np.einsum(f"{modes}->{order}", x)
-        kept = [order.index(m) for m in out]
-        rows = np.moveaxis(diagonal, kept, range(len(kept)))
-        rows = rows.reshape(*rows.shape[: len(kept)], -1)
-        expected = rows.argmin(-1) if op is ReductionOp.ArgMin else rows.argmax(-1)
-        assert np.array_equal(sc.reduce(x, modes, out, op).numpy(), expected), out
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "?"])
-def test_a_reduction_of_nothing_into_nothing_is_empty(dtype: str) -> None:
-    x = np.zeros((0, 0), dtype)
-    for op in ReductionOp:
-        if "Arg" in op.name:
-            with pytest.raises(ShapeError, match="of nothing"):
-                sc.reduce(x, "ab", "a", op)
-            continue
-        found = sc.reduce(x, "ab", "a", op)
-        assert found.shape == (0,)
-        assert found.dtype is sc.reduce(np.ones((2, 2), dtype), "ab", "a", op).dtype
 
 
 # ---- limits of functions ------------------------------------------------------------------------
