@@ -79,13 +79,13 @@ def arithmetic_of(
                 "leave compute out, or cast an operand to a float"
             )
         return Arithmetic(common, given, None)
+    if common.is_complex:
+        _check_complex(what, common, compute, given)
     if not given.is_inexact:
         raise DTypeError(
             f"{what}: operands of {common} give a float and the result is to be {given}; allowed "
             "are floats; cast the result, which truncates"
         )
-    if common.is_complex:
-        _check_complex(what, common, compute, given)
     narrow, wide = (complex64, complex128) if common.is_complex else (f32, f64)
     if compute is ComputeType.F64 or (compute is None and common is wide):
         return Arithmetic(wide, given, None)

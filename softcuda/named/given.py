@@ -11,10 +11,10 @@ from softcuda.contraction.equation import equation_of, label_extents
 from softcuda.contraction.rules import check_known_output
 from softcuda.dtype import DType, as_dtype
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from softcuda.functions.operands import TensorLike, as_tensors
+from softcuda.functions.operands import TensorLike
 from softcuda.graph.shapes import check_dims
 from softcuda.graph.trace import on_device
-from softcuda.named.checks import checked_scalar, rounded
+from softcuda.named.checks import checked_scalar, operand_tensors, rounded
 from softcuda.named.descriptors import Modes, OperandDescriptor, TensorDescriptor, checked_modes
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
@@ -81,7 +81,7 @@ def given_operands(
             "an operand"
         )
     functions += (UnaryOp.Identity,) * (len(pairs) - len(functions))
-    tensors = as_tensors(what, *(value for value, _ in pairs))
+    tensors = operand_tensors(what, [value for value, _ in pairs])
     descriptors = tuple(
         OperandDescriptor(
             TensorDescriptor.contiguous(tensor.dims, tensor.dtype),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from softcuda.contraction.equation import Equation, equation_of, label_extents
 from softcuda.contraction.rules import check_addend, check_keeps_labels, check_permutation
@@ -19,6 +19,9 @@ from softcuda.named.operators import BinaryOp, ReductionOp
 from softcuda.named.results import factor_dtype
 
 __all__ = ["Form", "OperationDescriptor"]
+
+
+_ADDED: Final = " + beta * op(C)"  # left out of the formula where there is no C
 
 
 class Form(Enum):
@@ -206,6 +209,15 @@ class OperationDescriptor:
         return counts.get(self.form, 1 + self.has_addend)
 
     @property
+    def c_number(self) -> int | None:
+        """The number of the operand that the formula calls C; None where there is none.
+
+        It may be the output itself.
+        """
+        has_c = self.has_addend or self.form is Form.TRINARY
+        return len(self.operands) - 1 if has_c else None
+
+    @property
     def common_dtype(self) -> DType:
         """The dtype that the operands promote to."""
         return common_dtype([_dtype(operand) for operand in self.operands])
@@ -224,7 +236,8 @@ class OperationDescriptor:
             shown.append(inner if name == "Identity" else f"{name}({inner})")
         by = "".join(f", {function.name}" for function in self.functions)
         kind = "" if self.compute is None else f", compute {self.compute}"
-        return f"{self.form}: {self.equation}{by}{kind}\n{', '.join(shown)} -> {self.out}"
+        formula = str(self.form) if self.c_number else str(self.form).removesuffix(_ADDED)
+        return f"{formula}: {self.equation}{by}{kind}\n{', '.join(shown)} -> {self.out}"
 
 
 def _made(

@@ -210,7 +210,7 @@ class Planned:
             described = own_layout(target, described)
         check_fits(target, wanted_of("the output", described, self.device))
         check_layout("Plan", described.extents, described.strides)
-        check_apart(target, operands, self._count - 1 if operation.has_addend else None)
+        check_apart(target, operands, operation.c_number)
         if described.dtype is not operation.out.dtype:
             program = self._retyped(described.dtype)
         if isinstance(out, Tensor):
