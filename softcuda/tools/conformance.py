@@ -39,7 +39,7 @@ def all_checks(random: int = RANDOM) -> Iterator[Check]:
     yield from operation_checks()
     yield from fault_checks()
     yield from report_checks()
-    yield from kind_checks()
+    yield from kind_checks(random // 4)
     yield from complex_checks(random // 8)
     yield from random_checks(random)
     yield from mixed_checks(random)

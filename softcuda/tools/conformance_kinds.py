@@ -7,12 +7,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from softcuda.dtype import bool_, f32, f64, i32, i64
 from softcuda.named import ReductionOp, UnaryOp, contract, einsum, reduce
+from softcuda.named.arithmetic import common_dtype
 from softcuda.tensor import Tensor
 from softcuda.tools.conformance_bench import Bench, Check
+from softcuda.tools.conformance_random import laid_out, random_expression
+from softcuda.tools.conformance_values import compared
 
 __all__ = ["kind_checks"]
 
+_DTYPES: Final = (bool_, i32, i64, f32, f64)
 I32, I64, F32 = np.int32, np.int64, np.float32
 
 BIG: Final = np.array([2**20], I32)  # its square passes 32 bits
@@ -36,10 +41,34 @@ class Mixed(NamedTuple):
     value: Any
 
 
-def kind_checks() -> Iterator[Check]:
-    """Yield the operations: their dtype and their value, exactly."""
+def kind_checks(count: int) -> Iterator[Check]:
+    """Yield the operations: their dtype and their value, exactly; then random expressions.
+
+    Args:
+        count: how many random expressions; the seeds are 0 to count - 1.
+    """
     for name, mixed in _MIXED.items():
         yield Check(name, _Exact(mixed))
+    for seed in range(count):
+        yield Check(f"random_expression({seed}) of several kinds", _Random(seed))
+
+
+class _Random:
+    """A random expression of whole numbers, each operand in a dtype of its own, not all of bool."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __call__(self, bench: Bench) -> str:
+        case = random_expression(self._seed)
+        rng = np.random.default_rng([self._seed, 4])
+        whole = [np.asarray(4 * x) for x in case.operands()]
+        kinds = _DTYPES[: rng.integers(3, len(_DTYPES) + 1)]  # so that many have no float
+        dtypes = [kinds[rng.integers(len(kinds))] for _ in whole]
+        dtypes[rng.integers(len(dtypes))] = kinds[rng.integers(1, len(kinds))]
+        operands = [laid_out(x.astype(d.numpy), rng) for x, d in zip(whole, dtypes, strict=True)]
+        wrong = compared(bench, case.text, operands, common_dtype(dtypes))
+        return f"{case.text!r} of {dtypes}: {wrong}" if wrong else ""
 
 
 class _Exact:
@@ -54,7 +83,7 @@ class _Exact:
 
 
 def _expression(text: str) -> Callable[..., Tensor]:
-    return lambda *operands: einsum(text, *operands)
+    return lambda *operands: einsum(text, *operands, optimize="left-to-right")
 
 
 _MIXED: Final[dict[str, Mixed]] = {
