@@ -211,24 +211,28 @@ def compute_dtype(dtype: DType) -> DType:
     return f32 if dtype in (f16, bf16) else dtype
 
 
-def dtype_of_array(dtype: np.dtype[Any]) -> DType:
+def dtype_of_array(dtype: np.dtype[Any], what: str = "") -> DType:
     """Return the dtype in which an array of this NumPy dtype is stored.
 
     u8 i8 i16 u16 become i32, u32 becomes i64.
+
+    Args:
+        dtype: NumPy's.
+        what: who asks, first words of the error.
 
     Raises:
         DTypeError: no dtype holds its values (u64, strings, objects, long double).
     """
     found = _BY_NUMPY.get(dtype) or _STORED_AS.get(dtype)
     if found is None and dtype.isbuiltin and not dtype.isnative:
-        return dtype_of_array(dtype.newbyteorder("="))
+        return dtype_of_array(dtype.newbyteorder("="), what)
     if found is None and dtype.newbyteorder("=") != dtype:
-        return dtype_of_array(dtype.newbyteorder("="))
+        return dtype_of_array(dtype.newbyteorder("="), what)
     if found is None:
         raise DTypeError(
-            f"an array of dtype {dtype} cannot be a tensor; allowed are bool, signed integers up "
-            "to 64 bits, unsigned ones up to 32, float16, bfloat16, float32, float64, complex64 "
-            "and complex128; convert it with .astype first"
+            f"{what}{': ' if what else ''}an array of dtype {dtype} cannot be a tensor; allowed "
+            "are bool, signed integers up to 64 bits, unsigned ones up to 32, float16, bfloat16, "
+            "float32, float64, complex64 and complex128; convert it with .astype first"
         )
     return found
 

@@ -17,12 +17,10 @@ from softcuda.dtype import (
     f64,
     i32,
     promote,
-    real_dtype,
 )
 from softcuda.errors import ArgumentTypeError, DTypeError
-from softcuda.named.operators import UnaryOp
 
-__all__ = ["Arithmetic", "arithmetic_of", "common_dtype", "factor_dtype", "scale_dtype"]
+__all__ = ["Arithmetic", "arithmetic_of", "common_dtype", "scale_dtype"]
 
 _REDUCED: Final = (ComputeType.TF32, ComputeType.BF16, ComputeType.F16)
 
@@ -39,11 +37,6 @@ class Arithmetic(NamedTuple):
     between: DType
     result: DType
     compute: ComputeType | None
-
-
-def factor_dtype(dtype: DType, unary: UnaryOp) -> DType:
-    """Return the dtype with which an operand enters a contraction: that of the parts after Abs."""
-    return real_dtype(dtype) if unary is UnaryOp.Abs else dtype
 
 
 def common_dtype(dtypes: Sequence[DType]) -> DType:
@@ -86,13 +79,13 @@ def arithmetic_of(
                 "leave compute out, or cast an operand to a float"
             )
         return Arithmetic(common, given, None)
+    if common.is_complex:
+        _check_complex(what, common, compute, given)
     if not given.is_inexact:
         raise DTypeError(
             f"{what}: operands of {common} give a float and the result is to be {given}; allowed "
             "are floats; cast the result, which truncates"
         )
-    if common.is_complex:
-        _check_complex(what, common, compute, given)
     narrow, wide = (complex64, complex128) if common.is_complex else (f32, f64)
     if compute is ComputeType.F64 or (compute is None and common is wide):
         return Arithmetic(wide, given, None)

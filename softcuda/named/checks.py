@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from softcuda.contraction.layout import overlaps_itself
 from softcuda.dtype import DType
 from softcuda.errors import (
     ArgumentError,
@@ -18,6 +20,7 @@ from softcuda.errors import (
     ShapeError,
 )
 from softcuda.functions.leaves import asarray
+from softcuda.functions.operands import TensorLike, as_tensor, as_tensors
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import numel
 from softcuda.named.descriptors import TensorDescriptor
@@ -30,9 +33,11 @@ __all__ = [
     "Wanted",
     "check_apart",
     "check_fits",
+    "check_layout",
     "checked_array",
     "checked_list",
     "checked_scalar",
+    "operand_tensors",
     "rounded",
     "scalar_array",
     "wanted_of",
@@ -155,6 +160,24 @@ def check_fits(data: Any, wanted: Wanted) -> None:
         )
 
 
+def operand_tensors(what: str, values: Sequence[TensorLike]) -> tuple[Tensor, ...]:
+    """Return the operands of a function as tensors; numbers are weak beside the others.
+
+    Args:
+        what: who asks, first word of the errors, which name the operand.
+        values: tensors, arrays, lists, numbers.
+
+    Raises:
+        DTypeError, ShapeError, ArgumentTypeError: a value that cannot be a tensor.
+        NumberRangeError: a number that the dtype of the others cannot hold.
+    """
+    made = [
+        value if is_number(value) else as_tensor(f"{what}: operand {number}", value)
+        for number, value in enumerate(values)
+    ]
+    return as_tensors(what, *made)
+
+
 def scalar_array(name: str, value: Any, dtype: DType) -> Array:
     """Return a scalar as an array of rank 0, which is never written.
 
@@ -215,6 +238,31 @@ class _Bytes:
         }
 
 
+def check_layout(what: str, extents: Dims, strides: Dims) -> None:
+    """Refuse the layout of a result in which two elements lie in one place.
+
+    Args:
+        what: who asks, first words of the error.
+        extents: of the result.
+        strides: [elements].
+
+    Raises:
+        ArgumentError: names the axes that overlap.
+    """
+    if not overlaps_itself(extents, strides):
+        return
+    rank = len(extents)
+    for count in (1, 2, rank):  # more than two axes that overlap only together are named with all
+        for chosen in combinations(range(rank), count):
+            part = [extents[k] for k in chosen], [strides[k] for k in chosen]
+            if overlaps_itself(*part):
+                raise ArgumentError(
+                    f"{what}: the output overlaps itself: its axes {list(chosen)} of extents "
+                    f"{part[0]} and strides {part[1]} reach one element twice; allowed are "
+                    "layouts in which every element has its own place"
+                )
+
+
 def check_apart(out: Any, inputs: Sequence[Any], addend: int | None) -> None:
     """Refuse an output that shares an element with an input, by an exact test.
 
@@ -227,6 +275,7 @@ def check_apart(out: Any, inputs: Sequence[Any], addend: int | None) -> None:
     Raises:
         ArgumentError: names the input.
     """
+    also = "" if addend is None else ", and one that is C itself with C's layout"
     for number, data in enumerate(inputs):
         if not np.may_share_memory(first := _memory(out), second := _memory(data)):
             continue
@@ -237,8 +286,8 @@ def check_apart(out: Any, inputs: Sequence[Any], addend: int | None) -> None:
         )
         if not is_same and np.shares_memory(first, second):
             raise ArgumentError(
-                f"Plan: the output overlaps input {number} in memory; allowed are an output of its "
-                "own, and one that is C itself with C's layout"
+                f"Plan: the output overlaps input {number} in memory; allowed is an output of its "
+                f"own{also}"
             )
 
 

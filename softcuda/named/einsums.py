@@ -14,10 +14,11 @@ from softcuda.contraction.equation import bind_ranks, label_extents
 from softcuda.contraction.parse import Subscripts, parse_expression
 from softcuda.contraction.path import ContractionPath
 from softcuda.dtype import ComputeType, DType, as_dtype
-from softcuda.functions.operands import TensorLike, as_tensors
+from softcuda.functions.operands import TensorLike
 from softcuda.graph.params import Dims
 from softcuda.graph.trace import on_device
 from softcuda.named.arithmetic import arithmetic_of
+from softcuda.named.checks import operand_tensors
 from softcuda.named.descriptors import OperandDescriptor, TensorDescriptor
 from softcuda.named.limits import checked_limit, default_limit, is_large
 from softcuda.named.operation import Form, OperationDescriptor
@@ -79,7 +80,7 @@ def einsum(
     Raises:
         ExpressionError: labels that cannot be read, or do not match the operands.
         ShapeError: extents of a label that do not fit.
-        DTypeError: operands that are all bool.
+        DTypeError: operands that are all bool, and would be multiplied or summed.
         ArgumentError, ArgumentTypeError: an optimiser, path or limit that is not allowed.
     """
     return _defined(arguments, None, None, optimize, memory_limit)
@@ -177,7 +178,7 @@ def _defined(
 
 def _read(arguments: Sequence[Any]) -> tuple[Subscripts, tuple[Tensor, ...]]:
     subscripts, operands = read_arguments(arguments)
-    return subscripts, as_tensors("einsum", *operands)
+    return subscripts, operand_tensors("einsum", operands)
 
 
 def _recipe(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from softcuda.contraction.equation import equation_of, label_extents
 from softcuda.contraction.rules import check_known_output
 from softcuda.dtype import DType, as_dtype
-from softcuda.errors import ArgumentError, ArgumentTypeError, ShapeError
-from softcuda.functions.operands import TensorLike, as_tensors
+from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from softcuda.functions.operands import TensorLike
 from softcuda.graph.shapes import check_dims
 from softcuda.graph.trace import on_device
-from softcuda.named.checks import checked_scalar, rounded
+from softcuda.named.checks import checked_scalar, operand_tensors, rounded
 from softcuda.named.descriptors import Modes, OperandDescriptor, TensorDescriptor, checked_modes
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
@@ -79,7 +81,7 @@ def given_operands(
             "an operand"
         )
     functions += (UnaryOp.Identity,) * (len(pairs) - len(functions))
-    tensors = as_tensors(what, *(value for value, _ in pairs))
+    tensors = operand_tensors(what, [value for value, _ in pairs])
     descriptors = tuple(
         OperandDescriptor(
             TensorDescriptor.contiguous(tensor.dims, tensor.dtype),
@@ -120,7 +122,7 @@ def factor_of(what: str, name: str, value: TensorLike, *, is_addend: bool = Fals
             f"{what}: {name} has shape {list(value.dims)}; allowed are a number and a tensor of "
             "rank 0"
         )
-    return Factor(Scalar.GIVEN, value)
+    return Factor(Scalar.GIVEN, value, f"{what}: {name}")
 
 
 def check_addend_given(what: str, c: TensorLike | None, c_modes: Modes, beta: TensorLike) -> None:
@@ -189,6 +191,7 @@ def make(
 
     Raises:
         ArgumentError, DTypeError, ShapeError: as `recipe_of`.
+        DTypeError: a scalar whose kind is above that of the dtype of the operands.
         NumberRangeError: a scalar that the dtype of the operands does not hold.
     """
     kinds = tuple(factor.kind for factor in factors)
@@ -202,7 +205,7 @@ def make(
     for place, factor in zip(recipe.places[len(given.tensors) :], entering, strict=True):
         dtype = recipe.lines[place].dtype
         if isinstance(factor.value, Tensor):
-            scalars.append(factor.value.astype(dtype))
+            scalars.append(_converted(factor, dtype))
             continue
         number = checked_scalar(factor.who, factor.value, dtype)
         if operation.has_addend and factor is factors[1] and not rounded(number, dtype):
@@ -210,3 +213,22 @@ def make(
             return make(operation, given, [factors[0], Factor(Scalar.ZERO, None)], options)
         scalars.append(Tensor.number(number, dtype))
     return instantiate(recipe, (*given.tensors, *scalars))[recipe.result]
+
+
+def _converted(factor: Factor, dtype: DType) -> Tensor:
+    """Return a scalar that is a tensor, in a dtype of its kind or above: a number is no weaker.
+
+    Raises:
+        DTypeError: its kind is above that of the dtype.
+        NumberRangeError: it has a value already, which the dtype does not hold.
+    """
+    tensor: Tensor = factor.value
+    if tensor.dtype.kind > dtype.kind:
+        raise DTypeError(
+            f"{factor.who}: a tensor of {tensor.dtype} cannot be a {dtype} without losing its "
+            "kind; use softcuda.cast, or a dtype of its kind"
+        )
+    is_known = isinstance(tensor.data, np.ndarray) and tensor.op.name != "variable"
+    if dtype.is_integer and is_known:
+        checked_scalar(factor.who, tensor.data[()], dtype)
+    return tensor.astype(dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 from softcuda.dtype import ComputeType, DType, as_dtype
 from softcuda.functions.operands import TensorLike
-from softcuda.named.arithmetic import arithmetic_of, factor_dtype
+from softcuda.named.arithmetic import arithmetic_of
 from softcuda.named.descriptors import Modes, checked_modes
 from softcuda.named.given import (
     ShapeLike,
@@ -22,7 +22,7 @@ from softcuda.named.limits import checked_limit
 from softcuda.named.operation import OperationDescriptor
 from softcuda.named.operators import BinaryOp, ReductionOp, UnaryOp
 from softcuda.named.recipe import PathOptions
-from softcuda.named.results import reduced_dtype, unary_dtype
+from softcuda.named.results import factor_dtype, sum_dtype, unary_dtype
 from softcuda.tensor import Tensor
 
 __all__ = ["contract", "elementwise_binary", "elementwise_trinary", "permute", "reduce"]
@@ -122,14 +122,15 @@ def reduce(
         x: [one axis a label of in_modes], any dtype.
         in_modes: labels; a repeated one takes the diagonal.
         out_modes: labels of the result, each once.
-        op: what joins elements.
+        op: what joins elements; floats in f64 if C is f64.
         c: [one axis a label of c_modes]; None for nothing.
         c_modes: labels, all of them of the output.
         alpha: a number, or a tensor of rank 0.
         beta: a number, or a tensor of rank 0.
         unary: the functions of A and C; those left out are the identity.
         out_shape: as in `contract`.
-        output_dtype: of the result; None for that of the reduction of x without labels.
+        output_dtype: of the result; None for that which the reduction of x without labels and C
+            promote to.
 
     Returns:
         [extents of out_modes], of `output_dtype`.
@@ -148,7 +149,7 @@ def reduce(
     result = None if output_dtype is None else as_dtype(output_dtype)
     if result is None and isinstance(op, ReductionOp):
         inner = unary_dtype(first.tensor_descriptor.dtype, first.unary, is_scaled=False)
-        result = reduced_dtype(inner, op)
+        result = sum_dtype(inner, op, rest[0] if rest else None)
     out = result_layout("reduce", given, modes, out_shape, result or first.tensor_descriptor.dtype)
     operation = OperationDescriptor.reduction(first, rest[0] if rest else None, out, modes, op)
     return make(operation, given, factors, _ALONE)

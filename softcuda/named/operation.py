@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 from softcuda.contraction.equation import Equation, equation_of, label_extents
-from softcuda.contraction.layout import overlaps_itself
 from softcuda.contraction.rules import check_addend, check_keeps_labels, check_permutation
 from softcuda.dtype import ComputeType, DType
 from softcuda.errors import ArgumentError, ArgumentTypeError
 from softcuda.graph.params import Dims
-from softcuda.named.arithmetic import arithmetic_of, common_dtype, factor_dtype
+from softcuda.named.arithmetic import arithmetic_of, common_dtype
+from softcuda.named.checks import check_layout
 from softcuda.named.descriptors import Modes, OperandDescriptor, TensorDescriptor, checked_modes
 from softcuda.named.operators import BinaryOp, ReductionOp
+from softcuda.named.results import factor_dtype
 
-__all__ = ["Form", "OperationDescriptor", "check_layout"]
+__all__ = ["Form", "OperationDescriptor"]
+
+
+_ADDED: Final = " + beta * op(C)"  # left out of the formula where there is no C
 
 
 class Form(Enum):
@@ -206,6 +209,15 @@ class OperationDescriptor:
         return counts.get(self.form, 1 + self.has_addend)
 
     @property
+    def c_number(self) -> int | None:
+        """The number of the operand that the formula calls C; None where there is none.
+
+        It may be the output itself.
+        """
+        has_c = self.has_addend or self.form is Form.TRINARY
+        return len(self.operands) - 1 if has_c else None
+
+    @property
     def common_dtype(self) -> DType:
         """The dtype that the operands promote to."""
         return common_dtype([_dtype(operand) for operand in self.operands])
@@ -224,32 +236,8 @@ class OperationDescriptor:
             shown.append(inner if name == "Identity" else f"{name}({inner})")
         by = "".join(f", {function.name}" for function in self.functions)
         kind = "" if self.compute is None else f", compute {self.compute}"
-        return f"{self.form}: {self.equation}{by}{kind}\n{', '.join(shown)} -> {self.out}"
-
-
-def check_layout(what: str, extents: Dims, strides: Dims) -> None:
-    """Refuse the layout of a result in which two elements lie in one place.
-
-    Args:
-        what: who asks, first words of the error.
-        extents: of the result.
-        strides: [elements].
-
-    Raises:
-        ArgumentError: names the axes that overlap.
-    """
-    if not overlaps_itself(extents, strides):
-        return
-    rank = len(extents)
-    for count in (1, 2, rank):  # more than two axes that overlap only together are named with all
-        for chosen in combinations(range(rank), count):
-            part = [extents[k] for k in chosen], [strides[k] for k in chosen]
-            if overlaps_itself(*part):
-                raise ArgumentError(
-                    f"{what}: the output overlaps itself: its axes {list(chosen)} of extents "
-                    f"{part[0]} and strides {part[1]} reach one element twice; allowed are "
-                    "layouts in which every element has its own place"
-                )
+        formula = str(self.form) if self.c_number else str(self.form).removesuffix(_ADDED)
+        return f"{formula}: {self.equation}{by}{kind}\n{', '.join(shown)} -> {self.out}"
 
 
 def _made(

@@ -70,7 +70,7 @@ class ReductionOp(Enum):
 
     Of nothing: Sum 0, Product 1, Min the largest value (inf), Max the smallest, Any False, All
     True, Norm1 and Norm2 0, LogSumExp -inf, Mean NaN; ArgMin and ArgMax have none. These two count
-    positions over the dropped labels, in the order in which the operand has them.
+    positions over the dropped labels, in the order in which the operand first has them.
     """
 
     Sum = "sum"

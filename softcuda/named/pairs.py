@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from softcuda.contraction.path import ContractionPath, ContractionStep
 from softcuda.contraction.slicing import SlicedLabel
-from softcuda.dtype import DType, compute_dtype, promote
+from softcuda.dtype import DType, bool_, compute_dtype, promote
 from softcuda.errors import ArgumentError, DTypeError
 from softcuda.graph.params import Contraction, Reduce
 from softcuda.named.arithmetic import Arithmetic
@@ -44,7 +44,7 @@ def walk(
 
     Raises:
         ArgumentError: there are so many slices that the graph would be too large.
-        DTypeError: bools that would be summed or multiplied.
+        DTypeError: operands that are all bool and would be summed or multiplied.
     """
     count = path.slices * len(path.steps)
     if count > MOST_LINES:
@@ -53,7 +53,44 @@ def walk(
             f"steps, {count} nodes; allowed are {MOST_LINES}; raise memory_limit, or give a path "
             "with smaller intermediates"
         )
+    if arithmetic.between.is_bool:
+        _check_bools(path)
+    if _sums_nothing(sketch, path, operands):
+        operands = [_hidden(sketch, line) for line in operands]
     return _Walk(sketch, path, operands, arithmetic).result()
+
+
+def _check_bools(path: ContractionPath) -> None:
+    """Refuse operands that are all bool and would be multiplied or summed, whatever the extents."""
+    [first, *others], output = path.equation.inputs, path.equation.output
+    if others:
+        raise DTypeError(
+            f"{path.equation}: all operands of a product are bool; allowed are numbers; cast one "
+            "to an integer, or use any(logical_and(...)) for a boolean product"
+        )
+    if not set(first) <= set(output):
+        raise DTypeError(
+            f"{path.equation}: the operand is bool and would be summed; allowed are numbers; cast "
+            "it to an integer, or use reduce with ReductionOp.Any"
+        )
+
+
+def _sums_nothing(sketch: Sketch, path: ContractionPath, operands: Sequence[int]) -> bool:
+    """Return whether every element of the result is a sum over nothing, which is 0."""
+    output = path.equation.output
+    return any(
+        extent == 0 and label not in output
+        for line, labels in zip(operands, path.equation.inputs, strict=True)
+        for label, extent in zip(labels, sketch.dims(line), strict=True)
+    )
+
+
+def _hidden(sketch: Sketch, line: int) -> int:
+    """Return zeros in place of a factor: NaN and infinity times a sum over nothing are NaN."""
+    dtype = sketch.dtype(line)
+    if not dtype.is_inexact or 0 in sketch.dims(line):
+        return line
+    return sketch.add("where", sketch.number(False, bool_), line, sketch.number(0, dtype))
 
 
 class _Walk:
@@ -136,17 +173,20 @@ class _Walk:
             return self._single(inputs[0], step.output, dtype)
         return self._pair(inputs[0], inputs[1], step.output, dtype)
 
+    def _common(self, line: int) -> int:
+        """Return bools and integers in the dtype between the steps, in which they wrap or round.
+
+        A product of them alone would wrap in their own dtype, and be rounded to the result's.
+        """
+        dtype = self._sketch.dtype(line)
+        return line if dtype.is_inexact else self._sketch.cast(line, self._arithmetic.between)
+
     def _single(self, value: Value, output: tuple[int, ...], dtype: DType) -> Value:
         """Return a value summed over the labels that the output lacks, and permuted."""
         sketch, between = self._sketch, self._arithmetic.between
-        line, labels = value
+        line, labels = self._common(value.line), value.labels
         axes = tuple(axis for axis, label in enumerate(labels) if label not in output)
         if axes:
-            if sketch.dtype(line).is_bool:
-                raise DTypeError(
-                    f"{self._path.equation}: the operand is bool and would be summed; allowed are "
-                    "numbers; cast it to an integer, or use reduce with ReductionOp.Any"
-                )
             is_rounded_once = sketch.dtype(line) is dtype and compute_dtype(dtype) is between
             if between.is_inexact and not is_rounded_once:
                 line = sketch.cast(line, between)
@@ -157,17 +197,9 @@ class _Walk:
     def _pair(self, a: Value, b: Value, output: tuple[int, ...], dtype: DType) -> Value:
         """Return a product of two values, summed over the labels that the output lacks."""
         sketch, between = self._sketch, self._arithmetic.between
-        lines = [a.line, b.line]
-        if between.is_inexact:
-            # Integers would be rounded to the result's dtype on their way into a product.
-            lines = [x if sketch.dtype(x).is_inexact else sketch.cast(x, between) for x in lines]
+        lines = [self._common(a.line), self._common(b.line)]
         target = dtype if between in (dtype, compute_dtype(dtype)) else between
         common = promote(*(sketch.dtype(x) for x in lines))
-        if common.is_bool:
-            raise DTypeError(
-                f"{self._path.equation}: both operands of a product are bool; allowed are numbers; "
-                "cast one to an integer, or use any(logical_and(...)) for a boolean product"
-            )
         stated = None if common is target else target
         params = Contraction(a.labels, b.labels, output, stated, self._arithmetic.compute)
         if not target.is_inexact:

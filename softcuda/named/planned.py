@@ -23,13 +23,14 @@ from softcuda.graph.op import OPS
 from softcuda.named.checks import (
     check_apart,
     check_fits,
+    check_layout,
     checked_array,
     checked_list,
     scalar_array,
     wanted_of,
 )
 from softcuda.named.engine import Engine, retyped
-from softcuda.named.operation import OperationDescriptor, check_layout
+from softcuda.named.operation import OperationDescriptor
 from softcuda.named.recipe import Recipe
 from softcuda.named.targets import own_layout, target_of
 from softcuda.named.variants import Ready, Variants, ready, varies
@@ -209,7 +210,7 @@ class Planned:
             described = own_layout(target, described)
         check_fits(target, wanted_of("the output", described, self.device))
         check_layout("Plan", described.extents, described.strides)
-        check_apart(target, operands, self._count - 1 if operation.has_addend else None)
+        check_apart(target, operands, operation.c_number)
         if described.dtype is not operation.out.dtype:
             program = self._retyped(described.dtype)
         if isinstance(out, Tensor):

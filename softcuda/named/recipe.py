@@ -17,12 +17,13 @@ from softcuda.dtype import DType, complex64, compute_dtype, promote, real_dtype
 from softcuda.graph.lines import Line
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
-from softcuda.named.arithmetic import Arithmetic, arithmetic_of, factor_dtype, scale_dtype
+from softcuda.named.arithmetic import Arithmetic, arithmetic_of, scale_dtype
 from softcuda.named.limits import found_path
 from softcuda.named.operation import Form, OperationDescriptor
 from softcuda.named.operators import UnaryOp
 from softcuda.named.pairs import walk
 from softcuda.named.reducing import reduced
+from softcuda.named.results import factor_dtype, reduced_dtype, sum_dtype, unary_dtype
 from softcuda.named.sketch import Sketch, Value
 from softcuda.tensor import Tensor
 
@@ -194,15 +195,20 @@ class _Writer:
 
     def _reduction(self) -> Value:
         operation, sketch = self._operation, self._sketch
-        a = operation.operands[0]
-        dtype = a.tensor_descriptor.dtype
-        is_bare = a.unary is UnaryOp.Identity and not operation.has_addend and self._plain(0)
-        is_wide = not is_bare or operation.out.dtype is not dtype
-        line = self._applied(0, compute_dtype(dtype) if is_wide else dtype)
-        value = sketch.distinct(Value(line, operation.equation.inputs[0]))
+        a, *addends = operation.operands
         op: Any = operation.functions[0]
+        dtype = a.tensor_descriptor.dtype
+        inner = unary_dtype(dtype, a.unary, is_scaled=False)
+        joined = compute_dtype(reduced_dtype(inner, op))
+        whole = compute_dtype(sum_dtype(inner, op, *addends))
+        is_bare = a.unary is UnaryOp.Identity and not addends and self._plain(0)
+        if joined.is_inexact and real_dtype(joined) is not real_dtype(whole):
+            dtype = whole  # of a C of more bits
+        elif not is_bare or operation.out.dtype is not dtype:
+            dtype = compute_dtype(dtype)
+        value = Value(self._applied(0, dtype), operation.equation.inputs[0])
         found = reduced(sketch, value, operation.equation.output, op)
-        return self._affine(found, scale_dtype(sketch.dtype(found.line)))
+        return self._affine(found, scale_dtype(whole))
 
     def _permutation(self) -> Value:
         dtype = self._operation.operands[0].tensor_descriptor.dtype
@@ -232,8 +238,8 @@ class _Writer:
     def _applied(self, number: int, dtype: DType) -> int:
         """Return an operand after its function, which is computed in a dtype of its own.
 
-        Without a function the operand is returned as it is, unless floats are to be wider. The
-        function of a real operand is a real one, whatever the operand meets.
+        Without a function the operand of a contraction is returned as it is. The function of a
+        real operand is a real one, whatever the operand meets.
         """
         sketch = self._sketch
         unary = self._operation.operands[number].unary
@@ -241,7 +247,7 @@ class _Writer:
         if unary is UnaryOp.Identity and is_contraction:
             return number
         line = number
-        if dtype.is_inexact:
+        if dtype.is_inexact or is_contraction:
             line = sketch.cast(line, self._own_dtype(number, dtype))
         return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)
 
@@ -288,7 +294,5 @@ class _Writer:
 
     def _applied_addend(self, number: int, dtype: DType) -> int:
         sketch, unary = self._sketch, self._operation.operands[number].unary
-        line = number
-        if dtype.is_inexact:
-            line = sketch.cast(line, self._own_dtype(number, dtype))
+        line = sketch.cast(number, self._own_dtype(number, dtype))
         return line if unary is UnaryOp.Identity else sketch.add(unary.value, line)

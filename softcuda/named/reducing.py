@@ -10,9 +10,7 @@ import numpy as np
 
 from softcuda.dtype import DType
 from softcuda.graph.params import Dims, Full, Norm, Reduce, literal
-from softcuda.graph.shapes import numel
 from softcuda.named.operators import ReductionOp
-from softcuda.named.results import reduced_dtype
 from softcuda.named.sketch import Sketch, Value
 
 __all__ = ["reduced"]
@@ -30,13 +28,17 @@ def reduced(sketch: Sketch, value: Value, kept: tuple[int, ...], op: ReductionOp
 
     Args:
         sketch: where its lines are appended.
-        value: labels distinct.
+        value: a label that repeats walks the diagonal.
         kept: labels that stay; they keep their order.
         op: what joins elements.
 
     Raises:
         ShapeError: positions in an empty set of elements.
     """
+    order = tuple(dict.fromkeys(value.labels))
+    value = sketch.distinct(value)
+    if op in _POSITIONS:  # they count in the order of the operand, which the diagonal changes
+        value = sketch.ordered(value, order)
     line, labels = value
     dims = sketch.dims(line)
     axes = tuple(axis for axis, label in enumerate(labels) if label not in kept)
@@ -48,8 +50,7 @@ def reduced(sketch: Sketch, value: Value, kept: tuple[int, ...], op: ReductionOp
         return Value(sketch.add(op.value, flat, params=Reduce((len(rest),), False)), left)
     if not axes and op not in _CHANGES:
         return value
-    if op in _EXTREMES and numel(rest) and any(dims[axis] == 0 for axis in axes):
-        reduced_dtype(sketch.dtype(line), op)  # refuses complex numbers
+    if op in _EXTREMES and any(dims[axis] == 0 for axis in axes):
         return Value(_filled(sketch, rest, sketch.dtype(line), op), left)
     if op in _ORDERS:
         return Value(sketch.add("norm", line, params=Norm(axes, False, _ORDERS[op])), left)

@@ -144,7 +144,7 @@ def array_of(what: str, value: object, dtype: DType | None = None, *, copy: bool
     if isinstance(value, (list, tuple, range)):
         return _of_sequence(what, value, dtype)
     array = _of_foreign(what, value)
-    held = dtype_of_array(array.dtype)
+    held = dtype_of_array(array.dtype, what)
     if array.dtype != held.numpy or not array.flags.aligned or _splits_elements(array):
         array, copy = dense_copy(array, held.numpy), False
     if dtype is not None and dtype is not held:
@@ -254,7 +254,7 @@ def _element_types(what: str, value: Sequence[Any]) -> list[DType]:
                     )
                 elif not is_number(item):
                     refuse_kind(what, item)
-                    found.append(dtype_of_array(np.asarray(item).dtype))
+                    found.append(dtype_of_array(np.asarray(item).dtype, what))
         level = deeper
     return found
 

@@ -17,6 +17,7 @@ from softcuda.named.engine import forget_plans
 from softcuda.tools.conformance_bench import Bench, Check, benches
 from softcuda.tools.conformance_complex import complex_checks
 from softcuda.tools.conformance_faults import fault_checks
+from softcuda.tools.conformance_kinds import kind_checks
 from softcuda.tools.conformance_mixed import mixed_checks
 from softcuda.tools.conformance_operations import operation_checks
 from softcuda.tools.conformance_reports import report_checks
@@ -38,6 +39,7 @@ def all_checks(random: int = RANDOM) -> Iterator[Check]:
     yield from operation_checks()
     yield from fault_checks()
     yield from report_checks()
+    yield from kind_checks(random // 4)
     yield from complex_checks(random // 8)
     yield from random_checks(random)
     yield from mixed_checks(random)

@@ -10,6 +10,7 @@ import pytest
 
 import softcuda as sc
 from softcuda import (
+    BinaryOp,
     ComputeType,
     EinsumPlan,
     OperandDescriptor,
@@ -248,3 +249,34 @@ def test_results_keep_their_values() -> None:
     first = plan.execute([A, B], [1])
     plan.execute([A + 1, B], [5])
     assert np.array_equal(first.numpy(), A @ B)
+
+
+def test_a_trinary_operation_is_written_into_its_c() -> None:
+    x, joins = np.array([[1.0, 2], [3, 4]]), (BinaryOp.Mul, BinaryOp.Add)
+    out = TensorDescriptor.contiguous((2, 2), f64)
+    for labels in ("ij", "ji"):  # of C; as it lies, it is the output in both
+        a, b, c = x.copy(), x + 10, x * 100
+        operands = [described(y, z) for y, z in ((a, "ij"), (b, "ij"), (c, labels))]
+        plan = Plan(OperationDescriptor.elementwise_trinary(*operands, out, "ij", *joins))
+        expected = a * b + 2 * (c if labels == "ij" else c.T)
+        for number, other in enumerate((a, b)):
+            with pytest.raises(ArgumentError, match=f"overlaps input {number} .*is C itself"):
+                plan.execute_into([a, b, c], other, [1, 1, 2])
+        plan.execute_into([a, b, c], c, [1, 1, 2])
+        assert np.array_equal(c, expected)
+
+
+def test_an_operation_without_c_has_an_output_of_its_own() -> None:
+    x = np.ones((2, 2))
+    a, out = described(x, "ij"), TensorDescriptor.contiguous((2, 2), f64)
+    binary = OperationDescriptor.elementwise_binary(a, a, out, "ij", BinaryOp.Add)
+    with pytest.raises(ArgumentError, match=r"allowed is an output of its own$"):
+        Plan(binary).execute_into([x, x + 0], x, [1, 1])
+
+
+def test_the_formula_has_no_c_where_there_is_none() -> None:
+    assert str(product()).startswith("D = alpha * sum op(A0) op(A1) ..: ik,kj->ij")
+    assert "+ beta * op(C): " in str(product(C))
+    out = TensorDescriptor.contiguous((2,), f64)
+    total = OperationDescriptor.reduction(described(A, "ij"), None, out, "i", ReductionOp.Sum)
+    assert Plan(total).describe().startswith("D = alpha * reduce(op(A)): ij->i, Sum")

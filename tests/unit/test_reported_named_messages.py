@@ -41,7 +41,7 @@ def plan(expression: str, count: int) -> EinsumPlan:
         (lambda: TensorDescriptor((2, 2), (2**70, 1), sc.f32), ShapeError, r"strides .*2\^59"),
         (lambda: sc.einsum("ij", S, S), SoftCudaError, "1 input expected, 2 given"),
         (lambda: plan("ij", 1).execute([S, S]), ArgumentError, "1 input expected, 2 given"),
-        (lambda: sc.einsum("ij,jk", TRUE, TRUE), DTypeError, r"^ij,jk.*: both operands .* bool"),
+        (lambda: sc.einsum("ij,jk", TRUE, TRUE), DTypeError, r"^ij,jk.*: all operands .* bool"),
         (
             lambda: sc.contract(WHOLE, "ij", WHOLE, "jk", "ik", alpha=1.5),
             DTypeError,
@@ -61,6 +61,31 @@ def plan(expression: str, count: int) -> EinsumPlan:
             lambda: plan("ij,jk,kl", 3).execute([S, None, S]),
             ArgumentTypeError,
             r"^Plan: input 1 cannot be a tensor",
+        ),
+        (
+            lambda: sc.einsum("ij,jk->ik", S, None),
+            ArgumentTypeError,
+            r"^einsum: operand 1: a value of type NoneType cannot be a tensor",
+        ),
+        (
+            lambda: sc.einsum("ij,jk->ik", S.astype("u8"), S),
+            DTypeError,
+            r"^einsum: operand 0: an array of dtype uint64 cannot be a tensor",
+        ),
+        (
+            lambda: sc.contract(S, "ij", S.astype(object), "jk", "ik"),
+            DTypeError,
+            r"^contract: operand 1: an array of dtype object cannot be a tensor",
+        ),
+        (
+            lambda: sc.einsum("ij,jk->ik", S, [[1], [1, 2]]),
+            ShapeError,
+            r"^einsum: operand 1: the nested list is ragged",
+        ),
+        (
+            lambda: sc.einsum_with_options("ij,jk", S * 1j, S, output_dtype="i32"),
+            DTypeError,
+            r"complex128 give complex numbers .* i32; allowed are complex64 and complex128",
         ),
         (lambda: sc.einsum(b"ij->ji", S), ArgumentTypeError, r"expression is b'ij->ji' .*a str"),
         (
