@@ -56,6 +56,17 @@ def parse(data: str | bytes, path: str, ops: Iterable[str], backends: Mapping[st
             both), what stands there and what is allowed.
     """
     known, text = frozenset(ops), decoded(data, path)
+    try:
+        return _parsed(text, path, known, backends)
+    except ConfigError as error:
+        ends_there = error.line == text.count("\n") + 1 and "\ngenerated_at" in text
+        if not ends_there:
+            raise
+        said = "the file ends in this line, and may be cut short; write it again with soft_init"
+        raise ConfigError(path, error.line, f"{error.message}; {said}") from None
+
+
+def _parsed(text: str, path: str, known: frozenset[str], backends: Mapping[str, str]) -> Profile:
     plain = plain_sections(text, known, backends)
     reader = _Reader(path, known, backends, plain)
     entries = read_entries(plain.rest, path)

@@ -276,6 +276,6 @@ def _seconds(option: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not value > 0:
+    if not 0 < value < math.inf:
         raise ArgumentError(f"{option} is {text!r}; allowed is a number of seconds above 0")
     return value

@@ -129,6 +129,16 @@ def test_shipped_profiles_are_whole() -> None:
         assert not profile.is_cut and contradiction(profile) == ""
 
 
+def test_an_error_in_the_line_that_a_file_ends_in_names_the_cut() -> None:
+    text = render(profile_of(WHOLE))
+    place = text.index("\nrelu ") + len("\nrelu | a")
+    with pytest.raises(ConfigError, match="ends in this line, and may be cut short"):
+        profile_of(text[:place])
+    with pytest.raises(ConfigError) as error:
+        profile_of(text.replace("\nrelu ", "\nrelu? ", 1))
+    assert "cut short" not in str(error.value)
+
+
 def test_a_file_that_is_cut_short_is_said_once(tmp_path: Path) -> None:
     file = tmp_path / "CONFIG.soft"
     meta = {**made(HERE, HERE).meta, "generated_at": "2026-03-18T09:00:00Z"}
