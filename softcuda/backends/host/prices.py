@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from softcuda.backends.host.contraction import Pair
 from softcuda.backends.host.routes import Asked, Route, routes_of
-from softcuda.backends.host.tiling import TileLimits, Tiling, tilings_of
+from softcuda.backends.host.tiling import TileLimits, Tiling, tilings_of, whole_tiling
 from softcuda.contraction.axes import Axes
 
 __all__ = ["Choice", "cheapest", "price_ns"]
@@ -70,11 +70,14 @@ def cheapest(pair: Pair, asked: Asked, limits: TileLimits) -> Choice:
     """
     routes = routes_of(pair, asked)
     first = next(routes)
+    is_small = math.prod(pair.extents.values()) < _SMALL_WORK
     if not (any(first.packed) or first.m.loops or first.n.loops):
+        if is_small:
+            return Choice(first, whole_tiling(first), 0.0)
         return min(_choices(first, limits), key=_price_of)
     every = [first, *routes]
     floors = sorted((floor_ns(route), number) for number, route in enumerate(every))
-    if math.prod(pair.extents.values()) < _SMALL_WORK:
+    if is_small:
         return next(_choices(every[floors[0][1]], limits))
     best = min(_choices(every[floors[0][1]], limits), key=_price_of)
     for floor, number in floors[1:]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from softcuda.backends.host.routes import Route
 from softcuda.contraction.axes import Axes
 
-__all__ = ["TileLimits", "Tiling", "tilings_of"]
+__all__ = ["TileLimits", "Tiling", "tilings_of", "whole_tiling"]
 
 Labels = tuple[int, ...]
 
@@ -99,8 +99,13 @@ class Tiling:
         return Sizes(*(size - seen for size, seen in zip(self.sizes, self.whole, strict=True)))
 
 
-def tilings_of(route: Route, limits: TileLimits) -> list[Tiling]:
-    """Return ways to cut a route into boxes of which every packed tile fits the limits.
+def whole_tiling(route: Route) -> Tiling:
+    """Return the one box of a route that packs nothing."""
+    return Tiling(dict(route.pair.extents), (False, False, False), Sizes(0, 0, 0, 0), False)
+
+
+def tilings_of(route: Route, limits: TileLimits) -> Iterator[Tiling]:
+    """Yield ways to cut a route into boxes of which every packed tile fits the limits.
 
     Where products are thin, copies take longer than they do: then there is a way with tiles that
     stay in a second-level cache, and where the result alone goes by tiles, one with tiles of
@@ -112,19 +117,19 @@ def tilings_of(route: Route, limits: TileLimits) -> list[Tiling]:
         tiles.append(min(limits.tile, _CACHED_ELEMS))
         if _tiled(route, limits) == (False, False, True):
             tiles.append(4 * limits.tile)
-    made = [_tiling(route, limits, tile, _Goal(False, _RUNS[0])) for tile in dict.fromkeys(tiles)]
+    first = _tiling(route, limits, tiles[0], _Goal(False, _RUNS[0]))
+    yield first
+    for tile in [each for each in dict.fromkeys(tiles) if each != tiles[0]]:
+        yield _tiling(route, limits, tile, _Goal(False, _RUNS[0]))
     if limits.apart:
         most = max(pair.out.numel // _LEAST_PARTS, _LEAST_TILE)
         tiles = [min(tile, most, limits.tile) for tile in _SHARED_TILES]
         runs = _RUNS
-        if not any(made[0].tiled):
+        if not any(first.tiled):
             tiles, runs = tiles[:1], runs[:1]
-        made += [
-            _tiling(route, limits, tile, _Goal(True, goal))
-            for tile in dict.fromkeys(tiles)
-            for goal in runs
-        ]
-    return made
+        for tile in dict.fromkeys(tiles):
+            for goal in runs:
+                yield _tiling(route, limits, tile, _Goal(True, goal))
 
 
 def _tiled(route: Route, limits: TileLimits) -> tuple[bool, ...]:
