@@ -40,7 +40,7 @@ from softcuda.backends.cuda.contract_packed import sooner_boxes
 from softcuda.backends.cuda.contract_plan import plan_contraction
 from softcuda.backends.cuda.contract_rule import choose, contract_us, shapes
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES
-from softcuda.backends.cuda.gemm_packed import packed_pair, packings
+from softcuda.backends.cuda.gemm_packed import packed_pair, packed_us, packings
 from softcuda.backends.cuda.products import prepared_product
 from softcuda.backends.launches import KernelLaunch
 from softcuda.dtype import f32
@@ -107,7 +107,8 @@ class Search:
             launches, used = one.planned()
             if used <= BYTES:
                 name = "+".join(launch.spec.id for launch in launches)
-                yield Candidate(f"packed {name}", launches, one.expected_us, True)
+                expected = packed_us(one.cycles) + one.copies_us
+                yield Candidate(f"packed {name}", launches, expected, True)
         made = prepared_product("cuda_contract", unit)
         for copied in ((0,), (1,), (0, 1)):
             if max(nbytes[operand] for operand in copied) > SMALL:

@@ -236,7 +236,10 @@ def _box(
 ) -> SideBoxes | None:
     """Return the boxes of these parts, or None where they cannot be."""
     tiles, edges = [], []
-    for axis in axes.order(axes.result):
+    source, result = axes.order(axes.source)[0], axes.order(axes.result)[0]
+    # Neighbours along the operand's lines are read soon after each other: what one box leaves of a
+    # line is still in the L2 cache when the next one asks for it.
+    for axis in dict.fromkeys((source, *axes.order(axes.result))):
         extent, part = axes.dims[axis], parts.get(axis, 1)
         boxes = -(-extent // part)
         if boxes > 1:
@@ -245,7 +248,6 @@ def _box(
             edges.append(Edge(axis, extent - (boxes - 1) * part))
     if len(edges) > _MAX_EDGES:
         return None
-    source, result = axes.order(axes.source)[0], axes.order(axes.result)[0]
     order = list(dict.fromkeys((result, source, *axes.order(axes.result))))
     places = [Digit(axis, parts[axis], 1) for axis in order if axis in parts]
     entries = sorted(places, key=lambda digit: digit.axis != source)
