@@ -36,9 +36,9 @@ from benchmarks.sweeps.lab import Lab
 from softcuda.backends import cuda_contract, cuda_tiled
 from softcuda.backends.cuda.contract import contract_launches, planned_contraction
 from softcuda.backends.cuda.contract_choice import BoxChoice, cut_bytes
-from softcuda.backends.cuda.contract_packed import sooner_boxes
 from softcuda.backends.cuda.contract_plan import plan_contraction
 from softcuda.backends.cuda.contract_rule import choose, contract_us, shapes
+from softcuda.backends.cuda.contract_soonest import soonest
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES
 from softcuda.backends.cuda.gemm_packed import packed_pair, packed_us, packings
 from softcuda.backends.cuda.products import prepared_product
@@ -103,18 +103,18 @@ class Search:
         """Yield boxes of copied operands, and products of matrices behind copies."""
         unit, target = unit_of(self.case), self.lab.target
         nbytes = [4 * math.prod(self.case.dims(operand)) for operand in (0, 1)]
-        for one in packings(unit, target):
+        made = prepared_product("cuda_contract", unit)
+        for one in packings(unit, made, target):
             launches, used = one.planned()
             if used <= BYTES:
                 name = "+".join(launch.spec.id for launch in launches)
                 expected = packed_us(one.cycles) + one.copies_us
                 yield Candidate(f"packed {name}", launches, expected, True)
-        made = prepared_product("cuda_contract", unit)
         for copied in ((0,), (1,), (0, 1)):
             if max(nbytes[operand] for operand in copied) > SMALL:
                 continue
             pair, _ = packed_pair(unit, made.pair, copied, target)
-            problem = plan_contraction(unit, pair, made.product, made.epilogue)
+            problem = plan_contraction(made._replace(pair=pair))
             for tile in CONTRACT_TILES[f32]:
                 for choice in shapes(problem, tile, self.units)[:1]:
                     launches = contract_launches(problem, choice, self.units, 0)
@@ -126,9 +126,10 @@ class Search:
         """Return what cuda_contract makes of the case."""
         unit, target = unit_of(self.case), self.lab.target
         (step,) = cuda_contract.prepare(unit, target)
-        boxes = sooner_boxes(unit, prepared_product("cuda_contract", unit), target)
+        found = soonest(unit, target)
         name = "+".join(launch.spec.id for launch in step.launches)
-        return Candidate(f"planned {name}", step.launches, boxes.expected_us, True)
+        expected = math.nan if found is None else found.expected_us
+        return Candidate(f"planned {name}", step.launches, expected, True)
 
     def tiled(self) -> Candidate:
         """Return what cuda_tiled makes of the case."""

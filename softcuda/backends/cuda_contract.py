@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from softcuda.backends.cuda.contract import (
-    CONTRACT_KERNELS,
-    further_contractions,
-    prepare_contract,
-)
-from softcuda.backends.cuda.contract_told import boxes_told
+from softcuda.backends.cuda.contract import CONTRACT_KERNELS, further_contractions
+from softcuda.backends.cuda.contract_soonest import prepare_contract
+from softcuda.backends.cuda.contract_told import contraction_told
 from softcuda.backends.cuda.contraction_limits import (
     carried_verdict,
     chain_verdict,
@@ -87,7 +84,7 @@ def makes(
 
 def prepare(unit: Unit, target: Target) -> tuple[Step, ...]:
     """Return the one step of a contraction, by dots.py where it is a sum, and its chain."""
-    return dot_steps(BACKEND_ID, unit, target) or prepare_contract(BACKEND_ID, unit, target)
+    return dot_steps(BACKEND_ID, unit, target) or prepare_contract(unit, target)
 
 
 def in_place(step: Step) -> Step:
@@ -101,4 +98,4 @@ def in_place(step: Step) -> Step:
 
 def told(step: Step, target: Target) -> tuple[str, ...]:
     """Return into which boxes a contraction is cut, or tiles where gemm_tiled.cu computes it."""
-    return boxes_told(step, target) or product_told(step, target)
+    return contraction_told(step, target) or product_told(step, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from test_gemm import assert_product, product, run, sample
 from tolerance import EPSILON
 
 import softcuda as sc
-from softcuda.backends.cuda import contract, contract_packed
+from softcuda.backends.cuda import contract_packed, contract_soonest
 from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_plan import ContractProblem
 from softcuda.backends.cuda.contract_rule import cuts, shapes
@@ -52,8 +53,10 @@ def force(monkeypatch: pytest.MonkeyPatch, tile: ContractTile, shape: int, is_cu
 
     plan_anew(monkeypatch)
     monkeypatch.setattr(contract_packed, "choose", chosen)
-    monkeypatch.setattr(contract_packed, "MAX_BYTES", 0)  # operands stay where they lie
-    monkeypatch.setattr(contract, "sooner_product", lambda *_: None)
+    for module in (contract_packed, contract_soonest):  # operands and results stay where they lie
+        monkeypatch.setattr(module, "WASTED", math.inf)
+    monkeypatch.setattr(contract_packed, "MAX_BYTES", 0)
+    monkeypatch.setattr(contract_soonest, "sooner_product", lambda *_: None)
 
 
 @pytest.mark.sanitize

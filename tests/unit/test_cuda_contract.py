@@ -248,9 +248,9 @@ def test_plain_products_go_to_tiles(
     ("equation", "extents", "kernels"),
     [
         ("adb,cd->cba", "a312 b312 c24 d312", ["256x24x8by4x12_r4_k"]),
-        ("aebd,ce->dcba", "a72 b72 c24 d72 e72", ["256x24x8_p4_k"]),
+        ("aebd,ce->dcba", "a72 b72 c24 d72 e72", ["256x24x8by4x12_r4_k"]),
         ("dabe,ec->dcba", "a72 b72 c24 d72 e72", ["256x24x8by4x12_k_r4"]),
-        ("afbce,df->edcba", "a48 b32 c32 d24 e48 f48", ["256x24x8_p4_k"]),
+        ("afbce,df->edcba", "a48 b32 c32 d24 e48 f48", ["256x24x8_r_k"]),
         ("ae,dcbe->dcba", "a72 b72 c72 d72 e72", ["72x128x8_k_k"]),
         ("ce,deba->dcba", "a72 b72 c72 d72 e72", ["256x24x8_r4_k"]),
         ("dca,cbd->ba", "a312 b296 c296 d312", ["64x64x8_r4_k", "sum"]),

@@ -49,7 +49,7 @@ def test_boxes_are_told_as_they_are_launched(
     assert launch.grid[0] <= whole + cut * parts
     assert (cut > 0) == ("contract_sum" in families)
     assert rule.endswith("the fewest of all boxes, ways to read and cuts")
-    assert ("the copy of its rows counted" in rule) == ("permute_tile" in families)
+    assert ("the copy in front counted" in rule) == ("permute_tile" in families)
 
 
 def test_the_time_is_that_of_the_rule() -> None:
@@ -77,3 +77,17 @@ def test_explain_says_it_and_nothing_of_tiles() -> None:
     text = made.explain(product)
     assert "product: 1 x (24x13824 @ 13824x24) in 1 box 32x32; 0 whole, 1 cut into" in text
     assert "us on 128 multiprocessors, the fewest of all boxes" in text and "tiles" not in text
+
+
+def test_a_moved_result_and_copies_are_told() -> None:
+    """A batch label is the contiguous one of the result, and of one operand in the second case."""
+    unit = unit_of("caed,cdb->baec", [(96, 37, 72, 48), (96, 48, 128)], f32)
+    (step,) = cuda_contract.prepare(unit, H200)
+    product, rule, result = cuda_contract.told(step, H200)
+    assert product.startswith("product: 96 x (") and " in " in product
+    assert "the move of the result counted" in rule
+    assert result == "result: made in scratch, where it is written in whole sectors, and moved"
+    unit = unit_of("bca,adc->cbd", [(301, 96, 301), (301, 512, 96)], f32)
+    (step,) = cuda_contract.prepare(unit, H200)
+    _, rule = cuda_contract.told(step, H200)
+    assert "the copy in front counted" in rule

@@ -6,41 +6,31 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from softcuda.backends.cuda.contract_choice import BoxChoice, cut_bytes
+from softcuda.backends.cuda.contract_choice import BoxChoice
 from softcuda.backends.cuda.contract_pack import (
-    CONTRACTION_BYTES,
-    EXTRA_INDICES,
     extra_rank,
     needs_wide_offsets,
     pack_contraction,
     pack_extra_operands,
 )
-from softcuda.backends.cuda.contract_packed import sooner_boxes
 from softcuda.backends.cuda.contract_plan import ContractProblem, plan_contraction
-from softcuda.backends.cuda.contract_products import sooner_product
-from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES, ContractTile
+from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, ContractTile
 from softcuda.backends.cuda.contract_ways import Way
-from softcuda.backends.cuda.gemm import product_launches
 from softcuda.backends.cuda.gemm_tiles import MULTIPROCESSORS
 from softcuda.backends.cuda.naive_contraction import PreparedPair
-from softcuda.backends.cuda.planned import Launches, launch_in_row, one_step
+from softcuda.backends.cuda.planned import Launches, launch_in_row
 from softcuda.backends.cuda.products import (
     SUM_THREADS,
-    PreparedProduct,
-    fits_parameters,
-    numbers_of,
     packed_parameters,
     prepared_product,
     product_spec,
-    shown_product,
     sum_spec,
     with_chain,
 )
 from softcuda.backends.launches import scratch, write
-from softcuda.backends.steps import Step, Unit
-from softcuda.dtype import DType, compute_dtype, f32, f64
+from softcuda.backends.steps import Unit
+from softcuda.dtype import DType, f32, f64
 from softcuda.kernelspec import KernelSpec
-from softcuda.target import Target
 
 __all__ = [
     "CONTRACT_KERNELS",
@@ -48,7 +38,6 @@ __all__ = [
     "contract_spec",
     "further_contractions",
     "planned_contraction",
-    "prepare_contract",
 ]
 
 
@@ -107,60 +96,14 @@ def further_contractions() -> Iterator[KernelSpec]:
     yield from map(_sum_spec, CONTRACT_TILES)
 
 
-def prepare_contract(backend_id: str, unit: Unit, target: Target) -> tuple[Step, ...]:
-    """Return the one step of a contraction of floats and the elementwise chain behind it.
-
-    Raises:
-        BackendError: ops stand in front of the contraction, or the chain reads so many operands
-            that their strides are more than a kernel takes.
-    """
-    return one_step(backend_id, unit, lambda: _planned(unit, target), shown_product)
-
-
 def planned_contraction(unit: Unit) -> tuple[PreparedPair, ContractProblem]:
     """Return a contraction without private labels, classified.
 
     Raises:
         BackendError: ops stand in front of the contraction.
     """
-    made = _product(unit)
-    return made.pair, plan_contraction(unit, made.pair, made.product, made.epilogue)
-
-
-def _product(unit: Unit) -> PreparedProduct:
-    return prepared_product("cuda_contract", unit)
-
-
-def _planned(unit: Unit, target: Target) -> tuple[Launches, int]:
-    """Return the launches of a unit and its scratch [bytes].
-
-    Where the chain reads more operands than boxes have room for, or their strides take more
-    parameters than a kernel has, gemm_tiled.cu, which needs less for each, takes the unit.
-    """
-    product = _product(unit)
-    if not _has_box(plan_contraction(unit, product.pair, product.product, product.epilogue)):
-        return product_launches(unit, target)
-    made, problem, choice, expected_us = sooner_boxes(unit, product, target)
-    sooner = sooner_product(unit, target, expected_us)
-    if sooner is not None:
-        return sooner
-    if not _fits(problem, choice):
-        return product_launches(unit, target)
-    launches = contract_launches(problem, choice, target.multiprocessors, made.scratch_bytes)
-    return (*made.launches, *launches), made.scratch_bytes + cut_bytes(problem, choice)
-
-
-def _has_box(problem: ContractProblem) -> bool:
-    """Return whether the offsets of a chain's operands leave a box room in shared memory."""
-    itemsize, tiles = compute_dtype(problem.dtype).itemsize, CONTRACT_TILES[problem.dtype]
-    return any(one.shared_bytes(itemsize, True, problem.extras) <= STATIC_BYTES for one in tiles)
-
-
-def _fits(problem: ContractProblem, choice: BoxChoice) -> bool:
-    """Return whether a kernel takes the strides of a chain's operands."""
-    count = len(problem.epilogue.operands) + len(numbers_of(problem.factors))
-    nbytes = 8 * EXTRA_INDICES * extra_rank(problem, choice) * max(count, 1)
-    return fits_parameters(CONTRACTION_BYTES, nbytes, count)
+    made = prepared_product("cuda_contract", unit)
+    return made.pair, plan_contraction(made)
 
 
 def contract_launches(

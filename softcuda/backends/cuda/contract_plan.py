@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from softcuda.backends.cuda.axes import broadcast_strides
 from softcuda.backends.cuda.contract_sides import Digit, SideAxes, distance
 from softcuda.backends.cuda.contract_ways import Way
 from softcuda.backends.cuda.emitter import Part
-from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair
-from softcuda.backends.steps import Operand, Unit
+from softcuda.backends.cuda.naive_contraction import Factor
+from softcuda.backends.cuda.products import PreparedProduct
 from softcuda.contraction.axes import Axes, fuse_axes
 from softcuda.contraction.classes import classify
 from softcuda.dtype import DType, compute_dtype
@@ -128,32 +127,16 @@ def _has_vectors(dims: Dims, strides: Dims, rest: Sequence[int], width: int) -> 
     return dims[axis] % width == 0 and all(stride % width == 0 for stride in others)
 
 
-def plan_contraction(
-    unit: Unit, made: PreparedPair, product: Operand, epilogue: Part
-) -> ContractProblem:
-    """Return the contraction with its labels fused and classified.
-
-    Args:
-        unit: whose operands the epilogue reads.
-        made: the pair, without private labels.
-        product: the dense result of the contraction, which has elements.
-        epilogue: the chain behind it.
-    """
-    pair = made.pair
-    kept = [axis for axis, extent in enumerate(product.dims) if extent != 1]
-    dims = tuple(product.dims[axis] for axis in kept)
-    further = []
-    for number in epilogue.operands:
-        x = unit.operands[number]
-        strides = broadcast_strides(x.dims, x.strides, product.dims)
-        further.append(Axes(pair.out.labels, dims, tuple(strides[axis] for axis in kept)))
+def plan_contraction(made: PreparedProduct) -> ContractProblem:
+    """Return a contraction, whose result has elements, with its labels fused and classified."""
+    pair, (first_factor, second_factor) = made.pair.pair, (made.pair.a, made.pair.b)
     is_empty = 0 in pair.extents.values()
-    fused = (pair.a, pair.b, pair.out, *further)
+    fused = (pair.a, pair.b, pair.out, *made.extras)
     if not is_empty:
         fused = fuse_axes(fused).operands
     a, b, out, *extras = fused
     classes = classify(a.labels, b.labels, out.labels)
-    first, second = (made.a, a, classes.m), (made.b, b, classes.n)
+    first, second = (first_factor, a, classes.m), (second_factor, b, classes.n)
     if _nearest(out, classes.n) < _nearest(out, classes.m):
         first, second = second, first
     sides = [
@@ -174,13 +157,13 @@ def plan_contraction(
     return ContractProblem(
         a=first[0],
         b=second[0],
-        dtype=product.dtype,
+        dtype=made.product.dtype,
         batches=batches,
         batches_b=second[1].over(classes.batch).strides,
         rows=rows,
         columns=columns,
         depth=depth,
-        epilogue=epilogue,
+        epilogue=made.epilogue,
     )
 
 

@@ -12,20 +12,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from softcuda.backends.cuda.contract_sides import SECTOR_BYTES
 from softcuda.backends.cuda.copy_costs import copy_us
 from softcuda.backends.cuda.gemm import (
     Variant,
     chosen,
     gemm_launches,
     plan_cycles,
-    planned_product,
 )
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
-from softcuda.backends.cuda.gemm_packed import Packing, packed_us, packings
-from softcuda.backends.cuda.gemm_plan import GemmIndex, GemmPlan, Reading
+from softcuda.backends.cuda.gemm_packed import (
+    MAX_COPIED_BYTES,
+    Packing,
+    is_near,
+    packed_us,
+    packings,
+)
+from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading, plan_gemm
 from softcuda.backends.cuda.gemm_tiles import (
     CLOCK,
     GEMM_TILES,
@@ -34,11 +38,12 @@ from softcuda.backends.cuda.gemm_tiles import (
     variants,
 )
 from softcuda.backends.cuda.planned import Planned
+from softcuda.backends.cuda.products import PreparedProduct
 from softcuda.backends.steps import Unit
 from softcuda.dtype import compute_dtype, f32
 from softcuda.target import Target
 
-__all__ = ["product_us", "read_anyhow", "sooner_product"]
+__all__ = ["Product", "product_us", "read_anyhow", "sooner_product"]
 
 ANY: Final = 100.0  # see product_us
 TAKEN: Final = 0.9  # of what that rule expects, beside what contract.cu's rule expects of itself
@@ -54,48 +59,76 @@ APART: Final[Mapping[tuple[int, int], tuple[float, float]]] = MappingProxyType(
 )
 
 
-def sooner_product(unit: Unit, target: Target, limit_us: float) -> Planned | None:
-    """Return the launches of gemm_tiled.cu and their scratch [bytes]; None where they take longer.
+class Product(NamedTuple):
+    """A product of matrices as gemm_tiled.cu or gemm_narrow.cu computes it.
+
+    Attributes:
+        plan: what is multiplied.
+        variant: how.
+        planned: the launches, those of copies in front included, and their scratch [bytes].
+        expected_us: microseconds that they are expected to take.
+    """
+
+    plan: GemmPlan
+    variant: Variant
+    planned: Planned
+    expected_us: float
+
+
+def sooner_product(
+    unit: Unit, made: PreparedProduct, target: Target, limit_us: float
+) -> Product | None:
+    """Return the product of gemm_tiled.cu; None where it takes longer.
 
     Args:
         unit: a contraction and the chain behind it.
+        made: the same, without private labels.
         target: the device.
         limit_us: what contract.cu is expected to take.
     """
-    made, plan = planned_product(unit)
-    found: Planned | None = None
+    plan = plan_gemm(unit, made)
+    found: Product | None = None
     best_us = limit_us
-    if _is_near(plan):
+    if is_near(plan):
         turned, variant = _chosen(plan, target)
         us = product_us(turned, variant, target.multiprocessors)
         if us < best_us:
             nbytes = part_bytes(turned.size, variant, compute_dtype(turned.dtype).itemsize)
-            launches = gemm_launches(turned, variant, turned.readings, made.scratch_bytes)
-            found = (*made.launches, *launches), made.scratch_bytes + nbytes
+            launches = gemm_launches(turned, variant, turned.readings, made.pair.scratch_bytes)
+            planned = (*made.pair.launches, *launches), made.pair.scratch_bytes + nbytes
+            found = Product(turned, variant, planned, us)
             best_us = us
-    is_long = best_us > LONG_US and _copies_us(plan) < COPIES * best_us
-    if is_long and (found or Reading.ANY in plan.readings):
-        behind = _behind_copies(unit, plan, target, best_us)
-        found = found if behind is None else behind.planned()
+    if best_us > LONG_US and _copies_us(plan) < COPIES * best_us:
+        return _behind_copies(unit, made, target, found, best_us) or found
     return found
 
 
-def _behind_copies(unit: Unit, plan: GemmPlan, target: Target, us: float) -> Packing | None:
-    """Return the product behind copies; None where `us`, what it takes without, is no longer."""
-    allowed_us = WORTH * us
-    if Reading.ANY not in plan.readings:
-        turned, variant = chosen(plan, target)
-        cycles = plan_cycles(turned, variant, target.multiprocessors)
-        allowed_us = WORTH_ROWS * packed_us(cycles) * _apart(turned, variant)
+def _behind_copies(
+    unit: Unit, made: PreparedProduct, target: Target, plain: Product | None, us: float
+) -> Product | None:
+    """Return the product behind copies; None where what it takes without is no longer.
 
-    def expected_us(one: Packing) -> float:
-        return packed_us(one.cycles) * _apart(one.plan, one.variant) + one.copies_us
+    Args:
+        unit: a contraction and the chain behind it.
+        made: the same, without private labels.
+        target: the device.
+        plain: the product of what is not copied, if that is worth it.
+        us: microseconds without copies.
+    """
+    allowed_us, most_bytes = WORTH * us, MAX_COPIED_BYTES
+    if plain is not None and Reading.ANY not in plain.plan.readings:
+        cycles = plan_cycles(plain.plan, plain.variant, target.multiprocessors)
+        allowed_us = WORTH_ROWS * packed_us(cycles) * _apart(plain.plan, plain.variant)
+        most_bytes = MAX_ROWS_BYTES
+    tried = (one for one in packings(unit, made, target) if one.scratch_bytes <= most_bytes)
+    behind = min(tried, key=_expected_us, default=None)
+    if behind is None or _expected_us(behind) >= allowed_us:
+        return None
+    return Product(behind.plan, behind.variant, behind.planned(), _expected_us(behind))
 
-    tried = packings(unit, target)
-    if Reading.ANY not in plan.readings:
-        tried = (one for one in tried if one.scratch_bytes <= MAX_ROWS_BYTES)
-    behind = min(tried, key=expected_us, default=None)
-    return behind if behind is not None and expected_us(behind) < allowed_us else None
+
+def _expected_us(one: Packing) -> float:
+    return packed_us(one.cycles) * _apart(one.plan, one.variant) + one.copies_us
 
 
 def _apart(plan: GemmPlan, variant: Variant) -> float:
@@ -142,22 +175,3 @@ def read_anyhow(plan: GemmPlan, target: Target) -> Variant:
         one for tile in GEMM_TILES[plan.dtype] for one in variants(plan.size, tile, units, itemsize)
     )
     return min(tried, key=lambda one: product_us(plan, one, units))
-
-
-def _is_near(plan: GemmPlan) -> bool:
-    """Return whether neighbours of an index of both operands and of the result are contiguous."""
-    sides = plan.rows, plan.columns
-    reads = all(
-        _has_run(side, 0, stored.dtype.itemsize)
-        or _has_run(plan.depth, operand, stored.dtype.itemsize)
-        for operand, (side, stored) in enumerate(zip(sides, (plan.a, plan.b), strict=True))
-    )
-    return reads and (plan.columns.count == 1 or _has_run(plan.columns, 1, plan.dtype.itemsize))
-
-
-def _has_run(index: GemmIndex, operand: int, itemsize: int) -> bool:
-    """Return whether an operand is contiguous along an index, for a sector or the whole index."""
-    if index.nearest(operand) != 1:
-        return False
-    run = index.axes.dims[-1]
-    return run == index.count or run * itemsize >= SECTOR_BYTES

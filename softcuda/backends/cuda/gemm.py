@@ -185,7 +185,7 @@ def planned_product(unit: Unit) -> tuple[PreparedPair, GemmPlan]:
         BackendError: ops stand in front of the contraction.
     """
     made = prepared_product("cuda_tiled", unit)
-    return made.pair, plan_gemm(unit, made.pair, made.product, made.epilogue)
+    return made.pair, plan_gemm(unit, made)
 
 
 def product_launches(unit: Unit, target: Target) -> tuple[Launches, int]:

@@ -11,22 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from softcuda.backends.cuda.contract_sides import SECTOR_BYTES
 from softcuda.backends.cuda.copy_costs import COPY_US, copy_us
 from softcuda.backends.cuda.gemm import Variant, chosen, gemm_launches, plan_cycles
 from softcuda.backends.cuda.gemm_narrow import NarrowTile
-from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading, plan_gemm
+from softcuda.backends.cuda.gemm_plan import GemmIndex, GemmPlan, Reading, plan_gemm
 from softcuda.backends.cuda.gemm_tiles import CLOCK, part_bytes
 from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair
 from softcuda.backends.cuda.permute import Side, copy_launch
 from softcuda.backends.cuda.planned import Planned, aligned, redirected
-from softcuda.backends.cuda.products import prepared_product
+from softcuda.backends.cuda.products import PreparedProduct
 from softcuda.backends.launches import KernelLaunch, read, scratch
 from softcuda.backends.steps import Unit
 from softcuda.contraction.axes import Axes
 from softcuda.dtype import compute_dtype
 from softcuda.target import Target
 
-__all__ = ["Packing", "packed_pair", "packed_us", "packings"]
+__all__ = ["Packing", "far_first", "is_near", "packed_pair", "packed_us", "packings"]
 
 TAKEN: Final = 0.97  # of what that rule expects
 MAX_COPIED_BYTES: Final = 1 << 30  # of scratch
@@ -65,17 +66,38 @@ def packed_us(cycles: float) -> float:
     return TAKEN * cycles / CLOCK
 
 
-def packings(unit: Unit, target: Target) -> Iterator[Packing]:
+def is_near(plan: GemmPlan) -> bool:
+    """Return whether neighbours of an index of both operands and of the result are contiguous."""
+    sides = plan.rows, plan.columns
+    reads = all(
+        _has_run(side, 0, stored.dtype.itemsize)
+        or _has_run(plan.depth, operand, stored.dtype.itemsize)
+        for operand, (side, stored) in enumerate(zip(sides, (plan.a, plan.b), strict=True))
+    )
+    return reads and (plan.columns.count == 1 or _has_run(plan.columns, 1, plan.dtype.itemsize))
+
+
+def _has_run(index: GemmIndex, operand: int, itemsize: int) -> bool:
+    """Return whether an operand is contiguous along an index, for a sector or the whole index."""
+    if index.nearest(operand) != 1:
+        return False
+    run = index.axes.dims[-1]
+    return run == index.count or run * itemsize >= SECTOR_BYTES
+
+
+def packings(unit: Unit, made: PreparedProduct, target: Target) -> Iterator[Packing]:
     """Yield the products behind copies of one operand, or of both, that need no look-up.
 
     Args:
         unit: a contraction and the chain behind it.
+        made: the same, without private labels.
         target: the device.
     """
-    made = prepared_product("cuda_tiled", unit)
     for copied in ((0,), (1,), (0, 1)):
         packed, nbytes = packed_pair(unit, made.pair, copied, target)
-        plan = plan_gemm(unit, packed, made.product, made.epilogue)
+        plan = plan_gemm(unit, made._replace(pair=packed))
+        if not is_near(plan):
+            continue
         plan, variant = chosen(plan, target)
         if nbytes > MAX_COPIED_BYTES or isinstance(variant.tile, NarrowTile):
             continue
@@ -101,15 +123,15 @@ def packed_pair(
     axes, factors = [pair.a, pair.b], [made.a, made.b]
     launches, used, total = list(made.launches), made.scratch_bytes, 0
     leader = axes[0] if len(copied) == 2 else axes[1 - copied[0]]
-    depth = _far_first(leader, pair.classes.k)
+    depth = far_first(leader, pair.classes.k)
     where = [read(number) for number in range(len(unit.operands))]
     for operand in copied:
         own = axes[operand]
         rows = (pair.classes.m, pair.classes.n)[operand]
         order = (
-            *_far_first(pair.out, pair.classes.batch),
+            *far_first(pair.out, pair.classes.batch),
             *depth,
-            *_far_first(pair.out, rows),
+            *far_first(pair.out, rows),
         )
         source = own.over(order)
         dense = Axes.dense(source.labels, source.dims)
@@ -133,7 +155,8 @@ def packed_pair(
     return PreparedPair(packed, factors[0], factors[1], tuple(launches), used), total
 
 
-def _far_first(axes: Axes, labels: Sequence[int]) -> list[int]:
+def far_first(axes: Axes, labels: Sequence[int]) -> list[int]:
+    """Return labels of an operand, those whose neighbours lie farthest apart first."""
     strides = dict(zip(axes.labels, axes.strides, strict=True))
     return sorted(labels, key=lambda label: -abs(strides[label]))
 

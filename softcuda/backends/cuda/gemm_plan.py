@@ -15,11 +15,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-from softcuda.backends.cuda.axes import Axes, broadcast_strides, fuse_axes
+from softcuda.backends.cuda.axes import Axes, fuse_axes
 from softcuda.backends.cuda.emitter import Part
 from softcuda.backends.cuda.gemm_tiles import Block, GemmSize, GemmVariant
-from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair
-from softcuda.backends.steps import Operand, Unit
+from softcuda.backends.cuda.naive_contraction import Factor
+from softcuda.backends.cuda.products import PreparedProduct
+from softcuda.backends.steps import Unit
 from softcuda.contraction.axes import Axes as LabelledAxes
 from softcuda.dtype import DType, compute_dtype
 from softcuda.graph.params import Dims
@@ -184,36 +185,28 @@ class GemmPlan:
         return next(rank for rank in _RANKS if most <= rank)
 
 
-def plan_gemm(unit: Unit, made: PreparedPair, product: Operand, epilogue: Part) -> GemmPlan:
+def plan_gemm(unit: Unit, made: PreparedProduct) -> GemmPlan:
     """Return the product with its labels fused, rows and columns swapped where that helps.
 
     Args:
-        unit: whose operands the epilogue reads.
-        made: the pair, without private labels.
-        product: the dense result of the contraction, which has elements.
-        epilogue: the chain behind it.
+        unit: whose operands are read.
+        made: its contraction, whose result has elements.
     """
-    pair, classes = made.pair, made.pair.classes
-    kept = [axis for axis, extent in enumerate(product.dims) if extent != 1]
-    dims = tuple(product.dims[axis] for axis in kept)
-    outs = [pair.out]
-    for number in epilogue.operands:
-        x = unit.operands[number]
-        strides = broadcast_strides(x.dims, x.strides, product.dims)
-        outs.append(LabelledAxes(pair.out.labels, dims, tuple(strides[axis] for axis in kept)))
-    a, b, a_axes, b_axes = made.a, made.b, pair.a, pair.b
+    pair, classes = made.pair.pair, made.pair.pair.classes
+    outs = [pair.out, *made.extras]
+    a, b, a_axes, b_axes = made.pair.a, made.pair.b, pair.a, pair.b
     rows, columns = classes.m, classes.n
     if pair.out.labels and pair.out.labels[-1] in rows:
         a, b, a_axes, b_axes, rows, columns = b, a, b_axes, a_axes, columns, rows
     return GemmPlan(
         a=a,
         b=b,
-        dtype=product.dtype,
+        dtype=made.product.dtype,
         batches=_index(classes.batch, (a_axes, b_axes, *outs), pair.dims(classes.batch)),
         rows=_index(rows, (a_axes, *outs), pair.dims(rows)),
         columns=_index(columns, (b_axes, *outs), pair.dims(columns)),
         depth=_depth(classes.k, a_axes, b_axes, pair.dims(classes.k)),
-        epilogue=epilogue,
+        epilogue=made.epilogue,
         starts=(_start(unit, a), _start(unit, b)),
     )
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from softcuda.backends.cuda.contract_choice import BoxChoice
-from softcuda.backends.cuda.contract_products import read_anyhow
 from softcuda.backends.cuda.gemm import MAX_BLOCKS, Variant, chosen, plan_cycles, planned_product
 from softcuda.backends.cuda.gemm_narrow import FILL, MIN_CHUNK, NarrowTile
-from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading
+from softcuda.backends.cuda.gemm_plan import GemmPlan
 from softcuda.backends.cuda.gemm_tiles import (
     CLOCK,
     MULTIPROCESSORS,
@@ -20,7 +18,7 @@ from softcuda.backends.steps import Step, Unit
 from softcuda.sizes import counted
 from softcuda.target import Target
 
-__all__ = ["cut_told", "product_told"]
+__all__ = ["cut_told", "product_told", "tiles_told"]
 
 _FAMILIES: Final = ("gemm_tiled", "gemm_narrow")
 
@@ -39,18 +37,19 @@ def product_told(step: Step, target: Target) -> tuple[str, ...]:
         return ()
     unit = Unit(step.chain, step.inputs, step.outputs[0], step.lines)
     units = target.multiprocessors or MULTIPROCESSORS
-    for plan, variant in _choices(planned_product(unit)[1], target):
-        if _is_launched(step.launches, plan, variant):
-            tiles, expected = _tiles_told(plan, variant), _rule_told(plan, variant, units)
-            return (f"product: {tiles}", f"rule: {expected}")
-    return ()
+    plan, variant = chosen(planned_product(unit)[1], target)
+    return tiles_told(plan, variant, units) if _is_launched(step.launches, plan, variant) else ()
 
 
-def _choices(plan: GemmPlan, target: Target) -> Iterator[tuple[GemmPlan, Variant]]:
-    """Yield what cuda_tiled chooses, and then what cuda_contract does of operands read anyhow."""
-    yield chosen(plan, target)
-    if Reading.ANY in plan.readings:
-        yield plan, read_anyhow(plan, target)
+def tiles_told(plan: GemmPlan, variant: Variant, units: int) -> tuple[str, str]:
+    """Return into which tiles a product is cut, and what the rule expects of them.
+
+    Args:
+        plan: what is multiplied.
+        variant: how.
+        units: multiprocessors.
+    """
+    return f"product: {_tiles_told(plan, variant)}", f"rule: {_rule_told(plan, variant, units)}"
 
 
 def _is_launched(launches: Launches, plan: GemmPlan, variant: Variant) -> bool:

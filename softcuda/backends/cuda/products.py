@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from softcuda.backends.cuda.axes import broadcast_strides
 from softcuda.backends.cuda.chain_headers import Struct, joint_header
 from softcuda.backends.cuda.emitter import (
     Part,
@@ -24,8 +25,10 @@ from softcuda.backends.cuda.naive_contraction import Factor, PreparedPair, prepa
 from softcuda.backends.cuda.planned import Launches
 from softcuda.backends.launches import Argument, packed, read
 from softcuda.backends.steps import Operand, Unit
+from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType, compute_dtype
 from softcuda.errors import BackendError
+from softcuda.graph.params import Dims
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec, Rounding
 
@@ -56,11 +59,13 @@ class PreparedProduct(NamedTuple):
         pair: its operands, with the chains that make their elements, and the launches in front.
         product: its result, before the chain behind it.
         epilogue: that chain.
+        extras: axes of the chain's further operands, by the labels of the result.
     """
 
     pair: PreparedPair
     product: Operand
     epilogue: Part
+    extras: tuple[Axes, ...]
 
 
 def product_spec(
@@ -196,7 +201,20 @@ def prepared_product(backend_id: str, unit: Unit) -> PreparedProduct:
             )
         factors.append(factor._replace(making=making))
     pair = pair._replace(a=factors[0], b=factors[1])
-    return PreparedProduct(pair, product, parts.epilogue)
+    extras = _extras(unit, pair.pair.out.labels, product.dims, parts.epilogue)
+    return PreparedProduct(pair, product, parts.epilogue, extras)
+
+
+def _extras(unit: Unit, labels: Sequence[int], dims: Dims, epilogue: Part) -> tuple[Axes, ...]:
+    """Return the axes of a chain's operands by the labels of a result; extents of 1 have none."""
+    kept = [axis for axis, extent in enumerate(dims) if extent != 1]
+    found = []
+    for number in epilogue.operands:
+        x = unit.operands[number]
+        strides = broadcast_strides(x.dims, x.strides, dims)
+        own = tuple(dims[axis] for axis in kept), tuple(strides[axis] for axis in kept)
+        found.append(Axes(tuple(labels), *own))
+    return tuple(found)
 
 
 def numbers_of(factors: Sequence[Factor]) -> tuple[int, ...]:

@@ -55,6 +55,10 @@ class Pair:
         """Return the contraction with as few labels as the strides of a, b and out allow."""
         return _pair(*fuse_axes((self.a, self.b, self.out)).operands)
 
+    def with_result(self, out: Axes) -> Pair:
+        """Return the contraction with its result elsewhere, of the same labels."""
+        return _pair(self.a, self.b, out)
+
     def summed(self) -> Pair:
         """Return the contraction that is left when private labels are summed, dense then."""
         c = self.classes
