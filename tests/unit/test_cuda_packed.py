@@ -284,3 +284,21 @@ def test_a_moved_result_is_the_contraction(near: int) -> None:
     moved(move, between.astype(np.int32), 0, out)
     expected = np.einsum(equation, x.astype(np.int64), y.astype(np.int64))
     assert np.array_equal(out.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize(
+    ("equation", "extents"),
+    [
+        ("edfc,eba->afcbd", {"a": 31, "b": 37, "c": 16, "d": 17, "e": 24, "f": 16}),
+        ("aged,cbfg->fedcba", dict(zip("abcdefg", (23, 17, 13, 19, 17, 19, 29), strict=True))),
+    ],
+)
+def test_results_of_odd_runs_go_to_tiles(equation: str, extents: dict[str, int]) -> None:
+    """Boxes store their elements beyond the ends of sectors, which takes longer than copies."""
+    found = soonest(unit_of(equation, shapes_of(equation, extents), f32), H200)
+    assert found is not None
+    assert found.planned[0][-1].spec.family == "gemm_tiled"
+    assert [launch.spec.family for launch in found.planned[0][:-1]] in (
+        ["permute_tile"],
+        ["permute_tile"] * 2,
+    )

@@ -19,10 +19,12 @@ class Waste(NamedTuple):
     Attributes:
         sectors: between multiprocessors and the L2 cache.
         lines: between the L2 cache and memory, if no neighbour shared a line.
+        is_askew: runs of the result begin anywhere in a sector.
     """
 
     sectors: tuple[float, float, float]
     lines: tuple[float, float, float]
+    is_askew: bool
 
 
 @dataclass(frozen=True, slots=True)

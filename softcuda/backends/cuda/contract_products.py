@@ -28,6 +28,7 @@ from softcuda.backends.cuda.gemm_packed import (
     is_near,
     packed_us,
     packings,
+    single_us,
 )
 from softcuda.backends.cuda.gemm_plan import GemmPlan, Reading, plan_gemm
 from softcuda.backends.cuda.gemm_tiles import (
@@ -48,7 +49,7 @@ __all__ = ["Product", "product_us", "read_anyhow", "sooner_product"]
 ANY: Final = 100.0  # see product_us
 TAKEN: Final = 0.9  # of what that rule expects, beside what contract.cu's rule expects of itself
 COPIES: Final = 0.2  # of a product: what copies in front of it may take
-LONG_US: Final = 100.0  # a product that copies may be in front of
+LONG_US: Final = 30.0  # a product that copies may be in front of
 WORTH: Final = 0.95  # of the time without copies, which take scratch: what they must come below
 WORTH_ROWS: Final = 0.97  # the same of vectors that are taken apart
 MAX_ROWS_BYTES: Final = 1 << 26  # of scratch for these: a few percent of the time are no more worth
@@ -128,7 +129,8 @@ def _behind_copies(
 
 
 def _expected_us(one: Packing) -> float:
-    return packed_us(one.cycles) * _apart(one.plan, one.variant) + one.copies_us
+    product_us = packed_us(one.cycles) * _apart(one.plan, one.variant)
+    return product_us + single_us(one.plan) + one.copies_us
 
 
 def _apart(plan: GemmPlan, variant: Variant) -> float:
@@ -150,11 +152,14 @@ def _copies_us(plan: GemmPlan) -> float:
 def product_us(plan: GemmPlan, variant: Variant, multiprocessors: int) -> float:
     """Return the microseconds that a product is expected to take: TAKEN of gemm_tiled's rule.
 
+    Results that are stored element by element take longer by `single_us`.
     Kernels that decide as they run how to read an operand take ANY * (1 / rows + 1 / columns)^1.5
     of a tile longer: 1.13 times with 128 x 256, 1.5 times with 64 x 64, as measured.
     """
     tile = variant.tile
     us = TAKEN * plan_cycles(plan, variant, multiprocessors) / CLOCK
+    if not isinstance(tile, NarrowTile):
+        us += single_us(plan)
     is_any = Reading.ANY in plan.readings
     return us * (1 + ANY * (1 / tile.m + 1 / tile.n) ** 1.5) if is_any else us
 

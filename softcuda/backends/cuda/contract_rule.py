@@ -1,7 +1,7 @@
 """The rule that chooses the boxes of a contraction, how they are read, and cuts along the depth.
 
     us = START + max(times) + REST * (sum(times) - max(times))
-         + (splits > 1) * (SECOND + 2 * parts / L2)
+         + (splits > 1) * (SECOND + 2 * parts / L2) + askew * result / ASKEW
     times = cycles / CLOCK, traffic / DRAM, moved / L2
     cycles = max(rounds / full, lone_rounds / alone)
                * ((BLOCK_M * BLOCK_N * k + LOAD * reads) / rate + made / ISSUED)
@@ -11,8 +11,10 @@ with rounds = tasks / multiprocessors and lone_rounds = tasks / (multiprocessors
 rounded up; `reads` counts accesses: vectors once and HELD of one for each element that comes
 through registers, single elements by the sectors they touch. `made` are instructions of chains in
 the loads (making_rule.py). `stored` are the bytes of a box of results in whole sectors, SINGLE
-times as many where they are stored element by element. `traffic` is what the operands and the
-result take of memory, in lines, `moved` what boxes bring from the L2 cache and to it, in sectors.
+times as many where neighbouring threads store elements side by side, SCATTERED where each stores
+neighbours; `askew` are single elements of runs that begin anywhere in a sector. `traffic` is what
+the operands and the result take of memory, in lines, `moved` what boxes bring from the L2 cache and
+to it, in sectors.
 The fewest microseconds win; the earlier candidate where they are equal. The numbers here and those
 of the boxes are fitted to what an H200 took (benchmarks/sweeps/contract.py).
 """
@@ -24,16 +26,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from softcuda.backends.cuda.contract_choice import BoxChoice, Waste, cut_bytes
+from softcuda.backends.cuda.contract_choice import BoxChoice, cut_bytes
 from softcuda.backends.cuda.contract_pack import needs_wide_offsets
 from softcuda.backends.cuda.contract_plan import ContractProblem
 from softcuda.backends.cuda.contract_sides import (
     SECTOR_BYTES,
     SideBoxes,
-    joint_run,
     side_boxes,
 )
 from softcuda.backends.cuda.contract_tiles import CONTRACT_TILES, STATIC_BYTES, ContractTile
+from softcuda.backends.cuda.contract_waste import READ_LINE, in_lines, waste_of
 from softcuda.backends.cuda.contract_ways import Way
 from softcuda.backends.cuda.gemm_tiles import MAX_PART_BYTES, MULTIPROCESSORS, SPLITS
 from softcuda.backends.cuda.making_rule import ISSUED, loading_code
@@ -51,11 +53,12 @@ LOAD: Final = 10.0  # products that a thread could make in the time of a read
 HELD: Final = 0.8  # of a read: what an element costs that comes through registers
 HELD_SUMS: Final = 64  # of a thread that such elements pass: with fewer all waits for them
 STORE: Final = 26.0  # bytes a cycle of a multiprocessor, in vectors
-SINGLE: Final = 2.3
+SINGLE: Final = 2.3  # times as many bytes it takes to store single elements, threads side by side
+SCATTERED: Final = 6.0  # the same where neighbours belong to one thread, which stores them in turns
+ASKEW: Final = 1.1e6  # bytes a microsecond of such results whose runs begin anywhere in a sector
+SECTOR_LANES: Final = 8  # threads of a warp side by side whose elements are a whole sector
 EDGE: Final = 300.0  # cycles of a block between two tasks
 FLAT: Final = 100.0  # cycles of making a table anew, as flat sides do for each task
-READ_LINE: Final = 64  # bytes that memory gives at once
-WRITTEN_LINE: Final = 128  # bytes that the L2 cache gives to memory at best
 READ_EXTRA: Final = 0.3  # of the rest of a line that costs as if it was asked for
 WRITTEN_EXTRA: Final = 0.05
 SINGLE_EXTRA: Final = 0.08  # the same where results are stored element by element
@@ -97,7 +100,9 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
         )
     ]
     stored = tile.m * tile.n * problem.dtype.itemsize * wasted[2] * lines[2]
-    stored *= 1.0 if choice.has_vectors else SINGLE
+    if not choice.has_vectors:
+        stored *= SINGLE if rows.is_spread else SCATTERED
+        stored *= max(SECTOR_LANES / tile.lanes_m, 1.0)
     made = (tile.m * loading_code(problem.a) + tile.n * loading_code(problem.b)) / ISSUED
     edge = EDGE + FLAT * sum(side.is_flat and side.boxes > 1 for side in (rows, columns))
 
@@ -125,52 +130,11 @@ def contract_us(problem: ContractProblem, choice: BoxChoice, multiprocessors: in
     l2 = L2 * units / 132
     parts = (spent / CLOCK, traffic / DRAM, moved / l2)
     us = START + max(parts) + REST * (sum(parts) - max(parts))
+    if choice.waste.is_askew and not choice.has_vectors:
+        us += areas[2] / ASKEW
     if choice.splits > 1:
         us += SECOND + 2 * cut_bytes(problem, choice) / l2
     return us
-
-
-def _waste(
-    problem: ContractProblem, tile: ContractTile, rows: SideBoxes, columns: SideBoxes
-) -> Waste:
-    """Return what boxes of these sides take beside what they need."""
-    runs, steps = [], []
-    for side, strides in ((rows, problem.depth.a), (columns, problem.depth.b)):
-        run = 1
-        if not side.way.is_along_depth:
-            run = side.run(side.axes.source)
-        elif any(abs(stride) == 1 for stride in strides):
-            run = max((part.extent for part in problem.depth.digits[:1]), default=1)
-        runs.append(run)
-        steps.append(min(run, tile.k) if side.way.is_along_depth else run)
-    sizes = (problem.a.dtype.itemsize, problem.b.dtype.itemsize, problem.dtype.itemsize)
-    steps.append(rows.run(rows.axes.result))
-    runs.append(joint_run(rows, columns))
-    rest = (
-        (*rows.axes.source, *problem.depth.a, *problem.batches.source),
-        (*columns.axes.source, *problem.depth.b, *problem.batches_b),
-        (*rows.axes.result, *columns.axes.result, *problem.batches.result),
-    )
-    lines = (READ_LINE, READ_LINE, WRITTEN_LINE)
-    a, b, out = (_in_lines(*given) for given in zip(runs, sizes, lines, rest, strict=True))
-    first, second, third = (
-        -(-n * size // SECTOR_BYTES) * SECTOR_BYTES / (n * size)
-        for n, size in zip(steps, sizes, strict=True)
-    )
-    return Waste((first, second, third), (a, b, out))
-
-
-def _in_lines(run: int, itemsize: int, line: int, strides: Sequence[int]) -> float:
-    """Return how much more than themselves runs of neighbours take in whole lines.
-
-    Runs begin at sectors where all strides are whole sectors; others begin anywhere.
-    """
-    nbytes = run * itemsize
-    sector = SECTOR_BYTES // itemsize
-    is_aligned = all(stride % sector == 0 for stride in strides if abs(stride) > 1)
-    if is_aligned and run % sector == 0:
-        return -(-nbytes // line) * line / nbytes
-    return 1 + (line - itemsize) / nbytes
 
 
 def shapes(
@@ -198,11 +162,13 @@ def shapes(
         has_room = tile.thread_m * tile.thread_n >= HELD_SUMS
         apart = [Way.ROWS_APART] if way_a is Way.ROWS_VECTOR and has_room else []
         tried = [*((way, True) for way in (way_a, *apart, Way.ROWS_SINGLE)), (way_a, False)]
+    elif way_a is Way.ROWS_VECTOR:
+        tried.append((Way.ROWS_SINGLE, False))
     for way, stores in dict.fromkeys(tried):
         for row in _best(side_boxes(problem.rows, tile.m, way, width, stores)):
             for column in columns:
                 whole = problem.batches.count * row.boxes * column.boxes
-                waste = _waste(problem, tile, row, column)
+                waste = waste_of(problem, tile, row, column)
                 found.append(BoxChoice(tile, row, column, stores, waste, whole))
     if is_narrow:
         found = [one for one in found if not needs_wide_offsets(problem, one)]
@@ -214,9 +180,9 @@ def _best(sides: Sequence[SideBoxes]) -> list[SideBoxes]:
 
     def waste(side: SideBoxes) -> tuple[float, int]:
         rest = (*side.axes.result, *side.axes.source)
-        lines = [_in_lines(side.run(side.axes.result), 4, SECTOR_BYTES, rest)]
+        lines = [in_lines(side.run(side.axes.result), 4, SECTOR_BYTES, rest)]
         if not side.way.is_along_depth:
-            lines.append(_in_lines(side.run(side.axes.source), 4, READ_LINE, rest))
+            lines.append(in_lines(side.run(side.axes.source), 4, READ_LINE, rest))
         return (1 / side.use) * (1 + sum(lines) / 8), -side.run(side.axes.result)
 
     return sorted(sides, key=waste)[:KEPT]

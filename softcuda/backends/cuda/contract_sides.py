@@ -23,6 +23,8 @@ __all__ = ["Digit", "Edge", "SideAxes", "SideBoxes", "distance", "joint_run", "s
 SECTOR_BYTES: Final = 32
 _PARTS: Final = (8, 16, 24, 32, 64)  # of a label that leads a box
 _MAX_EDGES: Final = 2
+MAX_DIGITS: Final = 8  # of an index in device code
+NEIGHBOURS: Final = 8  # that are a sector of the result
 
 
 class Digit(NamedTuple):
@@ -99,6 +101,13 @@ class SideBoxes:
     def rows(self) -> int:
         """Rows of a whole box; of a flat side, all rows."""
         return math.prod(digit.extent for digit in self.places)
+
+    @cached_property
+    def is_spread(self) -> bool:
+        """Whether neighbouring threads store neighbours where each stores single elements."""
+        nearest = self.axes.order(self.axes.result)[:1]
+        near = self.places[:1]
+        return not self.is_flat and [(digit.axis, digit.step) for digit in near] != [(*nearest, 1)]
 
     @cached_property
     def pitch(self) -> int:
@@ -183,8 +192,9 @@ def side_boxes(
     lead = source[0] if reads else result[0]
     leads = [lead] if way.is_along_depth else list(dict.fromkeys((lead, source[0], result[0])))
     found = []
-    if len(axes.dims) > 1:
-        made = (_box(axes, block, way, parts, width) for parts in _parts(axes, block, leads))
+    if len(axes.dims) > 1 or not (stores or way.is_vector):
+        parted = _parts(axes, block, leads)
+        made = (_box(axes, block, way, parts, width, stores) for parts in parted)
         found = [one for one in made if one is not None]
     # A flat side that is read in the result's order takes single elements of the operand's sectors.
     is_far = way is Way.ROWS_SINGLE and result[0] != source[0] and axes.source[source[0]] == 1
@@ -194,6 +204,24 @@ def side_boxes(
     if not reads and not stores:
         return tuple(found)
     return tuple(one for one in found if one.places[0].extent % width == 0)
+
+
+def _spread(places: Sequence[Digit], width: int) -> list[Digit]:
+    """Return places so that neighbouring threads store neighbours: threads have `width` each.
+
+    These are rows of another label, or lie apart along the one along which the result is
+    contiguous, the first of `places`.
+    """
+    first, *others = places
+    near = next((digit for digit in others if digit.extent % width == 0), None)
+    if near is not None:
+        rest = [Digit(near.axis, near.extent // width, width)] if near.extent > width else []
+        others.remove(near)
+        return [Digit(near.axis, width, 1), first, *rest, *others]
+    lanes = first.extent // width
+    if first.extent % width or lanes < NEIGHBOURS:
+        return list(places)
+    return [Digit(first.axis, width, lanes), Digit(first.axis, lanes, 1), *others]
 
 
 def _flat(axes: SideAxes, block: int, way: Way, order: Sequence[int]) -> SideBoxes:
@@ -232,7 +260,7 @@ def _divisor(extent: int, most: int) -> int:
 
 
 def _box(
-    axes: SideAxes, block: int, way: Way, parts: dict[int, int], width: int
+    axes: SideAxes, block: int, way: Way, parts: dict[int, int], width: int, stores: bool
 ) -> SideBoxes | None:
     """Return the boxes of these parts, or None where they cannot be."""
     tiles, edges = [], []
@@ -251,7 +279,7 @@ def _box(
     order = list(dict.fromkeys((result, source, *axes.order(axes.result))))
     places = [Digit(axis, parts[axis], 1) for axis in order if axis in parts]
     entries = sorted(places, key=lambda digit: digit.axis != source)
-    if way.is_along_depth:
+    if way.is_along_depth and stores:
         entries = places
     elif way.is_vector and source != result:
         part = parts[source]
@@ -263,4 +291,9 @@ def _box(
         first = [*others[:1], *near] if way is Way.ROWS_APART else [*near, *others[:1]]
         places = [*first, *far, *others[1:]]
         entries = [*near, *far, *others]
+    elif not stores and not way.is_vector:
+        places = _spread(places, width)
+        entries = sorted(places, key=lambda digit: (digit.axis != source, digit.step))
+    if len(places) > MAX_DIGITS:
+        return None
     return SideBoxes(axes, block, way, tuple(places), tuple(entries), tuple(tiles), tuple(edges))

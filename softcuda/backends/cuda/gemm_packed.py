@@ -27,9 +27,10 @@ from softcuda.contraction.axes import Axes
 from softcuda.dtype import compute_dtype
 from softcuda.target import Target
 
-__all__ = ["Packing", "far_first", "is_near", "packed_pair", "packed_us", "packings"]
+__all__ = ["Packing", "far_first", "is_near", "packed_pair", "packed_us", "packings", "single_us"]
 
 TAKEN: Final = 0.97  # of what that rule expects
+SINGLE: Final = 2.0e6  # bytes a microsecond of results that are stored element by element
 MAX_COPIED_BYTES: Final = 1 << 30  # of scratch
 MIN_AREA: Final = 64 * 64  # of a tile: the rule of smaller ones expects too little
 
@@ -64,6 +65,12 @@ class Packing(NamedTuple):
 def packed_us(cycles: float) -> float:
     """Return the microseconds that a product of rows, by depth, takes of what its rule expects."""
     return TAKEN * cycles / CLOCK
+
+
+def single_us(plan: GemmPlan) -> float:
+    """Return the microseconds that results take longer that are stored element by element."""
+    count = plan.size.batches * plan.size.m * plan.size.n
+    return 0.0 if plan.stores_vectors else count * plan.dtype.itemsize / SINGLE
 
 
 def is_near(plan: GemmPlan) -> bool:

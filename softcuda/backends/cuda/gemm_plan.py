@@ -146,6 +146,15 @@ class GemmPlan:
         return VECTOR_BYTES // compute_dtype(self.dtype).itemsize
 
     @property
+    def stores_vectors(self) -> bool:
+        """Whether neighbouring columns of the result are aligned vectors."""
+        return (
+            self.columns.has_vectors(1, self.width)
+            and self.rows.keeps_aligned(1, self.width)
+            and self.batches.keeps_aligned(2, self.width)
+        )
+
+    @property
     def readings(self) -> tuple[Reading, Reading]:
         """How a and b are read; the launch decides where the depth has several axes."""
         far = max(self._rows_of(operand).reach(0) for operand in (0, 1))
@@ -246,18 +255,13 @@ def pack_problem(
         first_batch: where the launch begins.
         whole: tiles of the launch that a block sums alone.
     """
-    size, tile, width = plan.size, variant.tile, plan.width
+    size, tile = plan.size, variant.tile
     batches, rows, columns = plan.batches, plan.rows, plan.columns
-    out_vectors = (
-        columns.has_vectors(1, width)
-        and rows.keeps_aligned(1, width)
-        and batches.keeps_aligned(2, width)
-    )
     tiles_m, tiles_n = -(-size.m // tile.m), -(-size.n // tile.n)
     divisors = tiles_m * tiles_n, BAND * tiles_n, (tiles_m - 1) % BAND + 1
     numbers = (
         *(size.m, size.n, size.k, size.batches, first_batch, tiles_m, tile.m, tile.n),
-        *(whole, variant.splits, variant.k_chunk, out_vectors),
+        *(whole, variant.splits, variant.k_chunk, plan.stores_vectors),
         *(number for divisor in divisors for number in fast_divisor(divisor)),
     )
     strides = *batches.strides(2), *rows.strides(1), *columns.strides(1)
