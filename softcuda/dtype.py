@@ -224,8 +224,6 @@ def dtype_of_array(dtype: np.dtype[Any], what: str = "") -> DType:
         DTypeError: no dtype holds its values (u64, strings, objects, long double).
     """
     found = _BY_NUMPY.get(dtype) or _STORED_AS.get(dtype)
-    if found is None and dtype.isbuiltin and not dtype.isnative:
-        return dtype_of_array(dtype.newbyteorder("="), what)
     if found is None and dtype.newbyteorder("=") != dtype:
         return dtype_of_array(dtype.newbyteorder("="), what)
     if found is None:
