@@ -211,3 +211,57 @@ def test_chains_change_no_bit(dtype: DType, is_cut: bool, monkeypatch: pytest.Mo
     wide = promote(dtype, f32).numpy
     right = (active.astype(wide) * scale.astype(wide)).astype(np.float32)
     np.testing.assert_array_equal(executable.run().numpy(), right)
+
+
+# Batch labels that are contiguous in the result, in one operand, in all; odd extents among them.
+INSIDE = [
+    ("caed,cdb->baec", (40, 11, 24, 20), (40, 20, 36)),
+    ("acd,cdb->bad", (61, 50, 37), (50, 37, 44)),
+    ("bca,adc->cbd", (31, 24, 40), (40, 72, 24)),
+    ("ijb,jkb->ikb", (48, 40, 64), (40, 52, 64)),
+]
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("dtype", CONTRACT_TILES, ids=str)
+@pytest.mark.parametrize(("equation", "a", "b"), INSIDE)
+def test_batches_inside(
+    equation: str,
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    dtype: DType,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Operands copied in front and results moved behind, however little that is worth."""
+    plan_anew(monkeypatch)
+    for module in (contract_packed, contract_soonest):
+        monkeypatch.setattr(module, "MIN_BYTES", 0)
+        monkeypatch.setattr(module, "WORTH", math.inf)
+    x, y = sample(a, dtype), sample(b, dtype, 1)
+    node = product(equation, sc.tensor(x), sc.tensor(y))
+    executable = sc.compile(node, CONTRACT, strict=True)
+    launches = [launch for step in executable.program.steps for launch in step.launches]
+    if dtype is f32:
+        assert any(launch.spec.family.startswith("permute_") for launch in launches)
+    assert_product(executable.run().numpy(), equation, x, y)
+
+
+def test_a_chain_in_front_of_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its operands are read by label where the result lies in another order."""
+    equation = "caed,cdb->baec"
+    x, y = sample((40, 11, 24, 20), f32), sample((40, 20, 36), f32, 1)
+    bias, scale = sample((36, 1, 24, 40), f32, 2), sample((11, 1, 1), f32, 3)
+    node = product(equation, sc.tensor(x), sc.tensor(y))
+    plain = sc.compile(node, CONTRACT, strict=True).run().numpy()
+    plan_anew(monkeypatch)
+    monkeypatch.setattr(contract_soonest, "MIN_BYTES", 0)
+    monkeypatch.setattr(contract_soonest, "WORTH", math.inf)
+    pair = product(equation, sc.tensor(x), sc.tensor(y))
+    made = sc.relu(pair + sc.tensor(bias)) * sc.tensor(scale)
+    executable = sc.compile(made, fast_profile(matmul=NAME))
+    (step,) = (step for step in executable.program.steps if step.backend_id == NAME)
+    assert len(step.chain) > 1 and step.launches[-1].spec.family.startswith("permute_")
+    right = np.maximum(plain + bias, 0) * scale
+    found = executable.run().numpy()
+    error = np.linalg.norm((found - right).astype(np.float64)) / np.linalg.norm(right)
+    assert error <= EPSILON[f32] * np.sqrt(20)
