@@ -91,3 +91,9 @@ def test_a_moved_result_and_copies_are_told() -> None:
     (step,) = cuda_contract.prepare(unit, H200)
     _, rule = cuda_contract.told(step, H200)
     assert "the copy in front counted" in rule
+
+
+def test_nothing_is_told_of_dots() -> None:
+    """They are reductions."""
+    (step,) = cuda_contract.prepare(unit_of("ij,ji->i", [(17, 33), (33, 17)], f32), H200)
+    assert cuda_contract.told(step, H200) == ()

@@ -6,6 +6,7 @@ from softcuda.backends.cuda.contract_packed import Boxes
 from softcuda.backends.cuda.contract_soonest import Soonest, soonest
 from softcuda.backends.cuda.gemm_tiles import MULTIPROCESSORS
 from softcuda.backends.cuda.gemm_told import cut_told, tiles_told
+from softcuda.backends.cuda.products import PRODUCTS
 from softcuda.backends.steps import Step, Unit
 from softcuda.sizes import counted
 from softcuda.target import Target
@@ -23,6 +24,8 @@ def contraction_told(step: Step, target: Target) -> tuple[str, ...]:
     Returns:
         Sentences; none where its launches are not those of the rules.
     """
+    if not any(launch.spec.family in PRODUCTS for launch in step.launches):
+        return ()
     unit = Unit(step.chain, step.inputs, step.outputs[0], step.lines)
     found = soonest(unit, target)
     if found is None or not _is_launched(step, found):

@@ -33,6 +33,7 @@ from softcuda.graph.shapes import contiguous_strides
 from softcuda.kernelspec import KernelSpec, Rounding
 
 __all__ = [
+    "PRODUCTS",
     "SUM_THREADS",
     "PreparedProduct",
     "fits_parameters",
@@ -48,7 +49,7 @@ __all__ = [
 PARAMETER_BYTES: Final = 4096
 SUM_THREADS: Final = 256
 
-_FAMILIES: Final = ("contract", "gemm_tiled", "gemm_narrow")
+PRODUCTS: Final = ("contract", "gemm_tiled", "gemm_narrow")  # families of kernels that multiply
 _NO_CHAIN: Final = chain_header()
 
 
@@ -172,7 +173,7 @@ def _loading(spec: KernelSpec, factors: Sequence[Factor], dtype: DType) -> str:
 
 def shown_product(launches: Launches) -> str:
     """Return the kernel that tables show: the one that multiplies."""
-    return next(launch.spec.id for launch in launches if launch.spec.family in _FAMILIES)
+    return next(launch.spec.id for launch in launches if launch.spec.family in PRODUCTS)
 
 
 def prepared_product(backend_id: str, unit: Unit) -> PreparedProduct:
