@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Final
 
 from softcuda.errors import ArgumentError
@@ -42,7 +43,17 @@ KNOBS: Final[dict[str, str]] = {
 
 def config_path() -> str | None:
     """Return SOFTCUDA_CONFIG, or None where it is unset or empty."""
-    return os.environ.get("SOFTCUDA_CONFIG") or None
+    if not os.supports_bytes_environ:
+        return os.environ.get("SOFTCUDA_CONFIG") or None
+    # Asked for at every evaluation: os.environ encodes the name and decodes the value each time.
+    try:
+        value = os.environb[b"SOFTCUDA_CONFIG"]
+    except KeyError:
+        return None
+    return _decoded(value) or None
+
+
+_decoded: Final = lru_cache(maxsize=8)(os.fsdecode)
 
 
 def user_home(variable: str) -> str | None:

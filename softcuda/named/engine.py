@@ -16,9 +16,9 @@ from softcuda.dtype import DType
 from softcuda.errors import NoDeviceError
 from softcuda.executor.runtime import Runtime
 from softcuda.graph.lines import Graph, LeafLayout, Line
-from softcuda.graph.node import named_device
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Dims, Transfer
+from softcuda.graph.places import named_device
 from softcuda.graph.trace import Traced
 from softcuda.named.descriptors import TensorDescriptor
 from softcuda.named.einsums import within_memory

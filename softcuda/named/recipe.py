@@ -97,7 +97,9 @@ def instantiate(recipe: Recipe, operands: Sequence[Tensor]) -> list[Tensor]:
             nodes.append(operands[place])
             place += 1
             continue
-        made = Node(op, tuple([nodes[k] for k in inputs]), dims, dtype, params)
+        is_two = len(inputs) == 2  # as in most recipes: without a comprehension
+        read = (nodes[inputs[0]], nodes[inputs[1]]) if is_two else tuple([nodes[k] for k in inputs])
+        made = Node(op, read, dims, dtype, params)
         made.__class__ = Tensor  # what Tensor.apply does, without asking the rules again
         nodes.append(made)
     return nodes
