@@ -75,10 +75,15 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
         if not roots:
             return
     found = outline(roots)
-    key, nodes, leaves = found
-    if not key[-1]:
+    if found[0][-1]:
+        _evaluate_drawn(roots, found)
+    else:
         _evaluate(roots, found)
-        return
+
+
+def _evaluate_drawn(roots: Sequence[Node], found: Outline) -> None:
+    """Evaluate what draws from generators."""
+    _, nodes, leaves = found
     drawn = [node for node in nodes if _is_drawn(node)]
     # A random node is drawn once: it gets its value with what depends on it, and no other thread
     # draws from its generator meanwhile.

@@ -78,9 +78,12 @@ class Inputs:
         )
         # Position and fixed slot of every leaf that steps read, where they read its slot.
         self._filled: list[tuple[int, Array]] = []
-        # What is told where each leaf is, and where it is noted.
+        # What is told where each leaf is, and where it is noted; plain tuples are unpacked sooner.
         found = {} if device is None else device.patches("leaf")
-        self._told = [found.get(position, ()) for position in range(len(memory.leaves))]
+        self._told = [
+            [tuple(patch) for patch in found.get(position, ())]
+            for position in range(len(memory.leaves))
+        ]
         self._moved = {} if device is None else device.moved
         self._is_pointed = False  # whether steps know where all leaves were in the run before
         self._landings: dict[int, DeviceArray] = {}

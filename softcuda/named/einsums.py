@@ -22,7 +22,8 @@ from softcuda.named.checks import operand_tensors
 from softcuda.named.descriptors import OperandDescriptor, TensorDescriptor
 from softcuda.named.limits import checked_limit, default_limit, is_large
 from softcuda.named.operation import Form, OperationDescriptor
-from softcuda.named.recipe import PathOptions, Recipe, as_optimizer, instantiate, recipe_of
+from softcuda.named.recipe import PathOptions, Recipe, as_optimizer, instantiate
+from softcuda.named.recipe_writer import recipe_of
 from softcuda.profile.model import Profile
 from softcuda.running import compile
 from softcuda.tensor import Tensor

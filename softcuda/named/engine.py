@@ -23,7 +23,8 @@ from softcuda.graph.trace import Traced
 from softcuda.named.descriptors import TensorDescriptor
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
-from softcuda.named.recipe import PathOptions, Recipe, Scalar, recipe_of
+from softcuda.named.recipe import PathOptions, Recipe, Scalar
+from softcuda.named.recipe_writer import recipe_of
 from softcuda.running import Config, settings_of, tell_if_away
 
 __all__ = ["Engine", "engine_of", "forget_plans", "retyped", "varied"]
