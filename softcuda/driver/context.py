@@ -46,14 +46,18 @@ class MemoryInfo(NamedTuple):
 class _Pushed:
     """Makes a context current for a while, and the one before it after that."""
 
-    __slots__ = ("_driver", "_handle")
+    __slots__ = ("_driver", "_pop", "_push")
 
     def __init__(self, driver: Driver, handle: int) -> None:
         self._driver = driver
-        self._handle = c_void_p(handle)
+        self._push = partial(driver.unchecked("cuCtxPushCurrent_v2"), c_void_p(handle))
+        popped = c_void_p()  # never read, so that all threads may write it
+        self._pop = partial(driver.unchecked("cuCtxPopCurrent_v2"), byref(popped))
 
     def __enter__(self) -> None:
-        self._driver.cuCtxPushCurrent_v2(self._handle)
+        code = self._push()
+        if code:
+            raise self._driver.failure("cuCtxPushCurrent_v2", code)
 
     def __exit__(
         self,
@@ -61,11 +65,11 @@ class _Pushed:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            self._driver.cuCtxPopCurrent_v2(self._driver.current.place.context)
-        except DriverError:
-            if error is None:
-                raise
+        code = self._pop()
+        if code:
+            failure = self._driver.failure("cuCtxPopCurrent_v2", code)
+            if error is None or not isinstance(failure, DriverError):
+                raise failure
 
 
 class PrimaryContext:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softcuda.compiler.program import Program
-from softcuda.compiler.table import largest_values
 from softcuda.errors import BackendError, DeviceOutOfMemory
 from softcuda.executor.arenas import Arena, Arenas
 from softcuda.executor.calls import StepCalls
 from softcuda.executor.inputs import Inputs
-from softcuda.executor.memory import ProgramMemory
+from softcuda.executor.memory import ProgramMemory, with_largest
 from softcuda.executor.on_demand import device_steps, session_for
 from softcuda.executor.outputs import Slot
 from softcuda.executor.variables import ProgramLocks
@@ -134,6 +133,11 @@ class Runtime:
         variables: Sequence[Any] | Mapping[int, Any],
         transient: Collection[int],
     ) -> list[Any]:
+        direct = self._calls.direct
+        if direct is not None and len(transient) == len(leaves):
+            slot = self._memory.rings[0].take()  # nothing is bound, so nothing can be left amiss
+            self._context.run(direct, *leaves, slot.memory)
+            return [slot.array]
         if not self._is_whole:
             self._reset()
         self._is_whole = False
@@ -161,13 +165,8 @@ class Runtime:
                 self._device.wait()  # its memory is free again afterwards
             self._reset()  # keeps nothing alive that the caller let go of
             if isinstance(error, DeviceOutOfMemory):
-                raise self._with_largest(error) from None
+                raise with_largest(error, self.program) from None
             raise
-
-    def _with_largest(self, error: DeviceOutOfMemory) -> DeviceOutOfMemory:
-        """Return the error with the three largest values that the program computes."""
-        text = f"{error}; the largest values of the graph: {largest_values(self.program)}"
-        return DeviceOutOfMemory(text, error.code, error.name)
 
     def _launch(self, segment: Segment) -> list[Any]:
         """Run a program of one launch, which nothing on the host is part of."""

@@ -134,7 +134,12 @@ class Segment:
         self._note = partial(state.pending.setdefault, session.stream.handle, self.label)
 
     def run(self) -> None:
-        """Submit the whole segment to the stream; the device's context is current."""
+        """Submit the whole segment to the stream; the device's context is current.
+
+        Raises:
+            DriverError: the launch was refused; everything stays usable.
+            DeviceLost: an earlier fault showed.
+        """
         launch = self._launch
         if launch is None:
             if self._is_empty:

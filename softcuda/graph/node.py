@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -253,12 +253,13 @@ def become(cls: type[N], made: Node) -> N:
     return made  # type: ignore[return-value]
 
 
-def ancestors(roots: Sequence[Node]) -> Iterator[Node]:
-    """Yield every node that `roots` depend on, and them, each once, inputs first.
+def ancestors(roots: Sequence[Node]) -> list[Node]:
+    """Return every node that `roots` depend on, and them, each once, inputs first.
 
-    An evaluated node is yielded without what it was computed from. No recursion: chains of any
-    length are fine.
+    An evaluated node comes without what it was computed from. No recursion: chains of any length
+    are fine.
     """
+    found: list[Node] = []
     seen: set[int] = set()
     for root in roots:
         if id(root) in seen:
@@ -276,7 +277,8 @@ def ancestors(roots: Sequence[Node]) -> Iterator[Node]:
                 if inputs and source.data is None:
                     stack.append((source, iter(inputs)))
                     break
-                yield source
+                found.append(source)
             else:
                 stack.pop()
-                yield node
+                found.append(node)
+    return found

@@ -115,7 +115,7 @@ def outline(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None)
             return found
     pairs = list(updates.items()) if updates else []
     changing = [*(v for v, _ in pairs), *(n for _, n in pairs)] if pairs else ()
-    nodes = list(ancestors([*outputs, *changing]))
+    nodes = ancestors([*outputs, *changing])
     number: dict[int, int] = {}
     leaves: list[Node] = []
     consumed: dict[int, int] = {}

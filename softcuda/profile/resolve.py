@@ -175,7 +175,11 @@ class ProfileStore:
         backends: Mapping[str, str] | None,
         machine: DeviceFacts | None,
     ) -> Profile:
-        """Return the profile as `resolve` describes it."""
+        """Return the profile as `resolve` describes it.
+
+        Raises:
+            ConfigError, ArgumentTypeError: as `resolve`.
+        """
         if config is None:
             named, by = config_path(), "SOFTCUDA_CONFIG"
         else:
