@@ -164,7 +164,7 @@ def _single(node: Node) -> Outline | None:
         if data.__class__ is not _ARRAY:
             if data is None or isinstance(data, _ARRAY):
                 return None
-            parts += (leaf.dims, leaf.dtype, (is_variable, data.strides, data.ordinal))
+            parts += (leaf.dims, leaf.dtype, is_variable, data.strides, data.ordinal)
         elif data.flags.c_contiguous:
             parts += (leaf.dims, leaf.dtype, is_variable)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from softcuda.backends import backends, registry_changes
+from softcuda.backends import backends, registry_state
 from softcuda.cache import CompileCache
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.program import Program
@@ -146,7 +146,7 @@ def retyped(engine: Engine, dtype: DType) -> Runtime:
 def _runtime_of(graph: Graph, place: str, settings: Settings) -> Runtime:
     if place == "cuda" or settings.profile.names_cuda:
         graph = _returned(graph, place)
-    key = (graph, settings.profile.cache_key, registry_changes())
+    key = (graph, settings.profile.cache_key, registry_state()[1])
     return _PLANS.get(key) or _PLANS.add(key, graph, Runtime(compile_graph(graph, settings)))
 
 
