@@ -159,13 +159,15 @@ def _defined(
     optimize: Any,
     memory_limit: int | None,
 ) -> Tensor:
-    labels, *operands = arguments or (None,)
+    labels = arguments[0] if arguments else None
     if labels.__class__ is str and optimize.__class__ is str and memory_limit is None:
+        operands = arguments[1:]
         typed: list[Dims | DType] = []
         for x in operands:
             if x.__class__ is not Tensor:
                 break
-            typed += (x.dims, x.dtype)
+            typed.append(x.dims)
+            typed.append(x.dtype)
         else:  # an expression over tensors, the path left to us: nothing has to be read or asked
             recipe, needs_look = _found(
                 labels, tuple(typed), output_dtype, compute, optimize, memory_limit
