@@ -53,7 +53,10 @@ _decoded: Final = lru_cache(maxsize=8)(os.fsdecode)
 
 def config_path() -> str | None:
     """Return SOFTCUDA_CONFIG, or None where it is unset or empty."""
-    return user_home("SOFTCUDA_CONFIG")
+    if _BYTES is None:
+        return os.environ.get("SOFTCUDA_CONFIG") or None
+    value = _BYTES.get(b"SOFTCUDA_CONFIG")
+    return _decoded(value) if value else None
 
 
 def user_home(variable: str) -> str | None:

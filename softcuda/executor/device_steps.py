@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from softcuda.backends.steps import Operand, Step
 from softcuda.compiler.program import Program
@@ -15,6 +15,7 @@ from softcuda.executor.devices import DeviceSession
 from softcuda.executor.inlets import INLET_BYTES, DeviceCopy, SharedInlet
 from softcuda.executor.segments import BoundKernel, Segment
 from softcuda.graph.shapes import is_contiguous
+from softcuda.pool.device import DeviceArray
 
 __all__ = ["DeviceSteps", "Patch"]
 
@@ -61,7 +62,10 @@ class DeviceSteps:
     Attributes:
         moved: the kernels, inlets and copies whose addresses are others than their driver graph
             has, in order.
+        KIND: the class of arrays on a device.
     """
+
+    KIND: Final = DeviceArray
 
     def __init__(
         self,

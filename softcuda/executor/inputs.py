@@ -28,7 +28,6 @@ SMALL_BYTES = 65536  # host arrays up to this size are copied into fixed slots .
 FIXED_BYTES = 262144  # .. as long as all slots of a runtime stay below this
 
 _VARIABLE: Final = OPS["variable"]
-_ARRAY: Final = np.ndarray
 
 
 class Inputs:
@@ -85,6 +84,7 @@ class Inputs:
             for position in range(len(memory.leaves))
         ]
         self._moved = {} if device is None else device.moved
+        self._kind = None if device is None else device.KIND
         self._is_pointed = False  # whether steps know where all leaves were in the run before
         self._landings: dict[int, DeviceArray] = {}
         self.fixed_bytes = 0
@@ -106,10 +106,11 @@ class Inputs:
         if not self._is_pointed or self._calls.stale:
             return False
         bound, pointers, told = self._memory.leaves, self._pointers, self._told
+        kind = self._kind
         for position, array in enumerate(leaves):
             if array is bound[position]:
                 continue
-            if isinstance(array, _ARRAY):
+            if array.__class__ is not kind:  # an array of the host
                 places = self._landings if self._is_on_device[position] else self._fixed
                 if bound[position] is None or bound[position] is not places.get(position):
                     return False
