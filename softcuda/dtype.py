@@ -7,7 +7,7 @@ complex with f64 or complex128 gives complex128, else complex64.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -55,12 +55,18 @@ class DType:
         numpy: the NumPy dtype of the host storage.
         itemsize: bytes an element.
         kind: 0 bool, 1 integer, 2 floating point, 3 complex.
+        is_inexact: True for floats and complex numbers: what is rounded, and has gradients.
     """
 
     name: str
     numpy: np.dtype[Any]
     itemsize: int
     kind: int
+    is_inexact: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note what is asked for most."""
+        object.__setattr__(self, "is_inexact", self.kind >= FLOAT)
 
     def __repr__(self) -> str:
         return f"softcuda.{self.name}" if self.name != "bool" else "softcuda.bool_"
@@ -80,11 +86,6 @@ class DType:
     def is_complex(self) -> bool:
         """True for complex64 and complex128."""
         return self.kind == COMPLEX
-
-    @property
-    def is_inexact(self) -> bool:
-        """True for floats and complex numbers: what is rounded, and has gradients."""
-        return self.kind >= FLOAT
 
     @property
     def is_integer(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from softcuda.backends import added_devices, registry_changes
+from softcuda.backends import registry_state
 from softcuda.cache import CompileCache
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.program import Program
@@ -75,10 +75,15 @@ def evaluate_nodes(nodes: Sequence[Node]) -> None:
         if not roots:
             return
     found = outline(roots)
-    key, nodes, leaves = found
-    if not key[-1]:
+    if found[0][-1]:
+        _evaluate_drawn(roots, found)
+    else:
         _evaluate(roots, found)
-        return
+
+
+def _evaluate_drawn(roots: Sequence[Node], found: Outline) -> None:
+    """Evaluate what draws from generators."""
+    _, nodes, leaves = found
     drawn = [node for node in nodes if _is_drawn(node)]
     # A random node is drawn once: it gets its value with what depends on it, and no other thread
     # draws from its generator meanwhile.
@@ -98,9 +103,10 @@ def _is_drawn(node: Node) -> bool:
 
 def _evaluate(roots: Sequence[Node], found: Outline) -> None:
     """Run what was outlined and settle the roots."""
-    profile = resolve(None, added_devices())
+    added, changes = registry_state()
+    profile = resolve(None, added)
     graph, nodes, leaves = found
-    key = (graph, profile.cache_key, registry_changes())
+    key = (graph, profile.cache_key, changes)
     known = _CACHE.get(key) or _compiled(key, found, profile)
     arrays = [leaf.data for leaf in leaves]
     if known.has_inputs:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from functools import lru_cache
 from typing import Final
 
 from softcuda.errors import ArgumentError
+
+if sys.platform != "win32":
+    import posix
 
 __all__ = [
     "KNOBS",
@@ -40,14 +45,26 @@ KNOBS: Final[dict[str, str]] = {
 }
 
 
+# The dict that os.environ reads and writes, on every system but Windows. Where a profile is looked
+# for is asked at each evaluation, and os.environ decodes each value anew.
+_BYTES: Final = None if sys.platform == "win32" else posix.environ
+_decoded: Final = lru_cache(maxsize=8)(os.fsdecode)
+
+
 def config_path() -> str | None:
     """Return SOFTCUDA_CONFIG, or None where it is unset or empty."""
-    return os.environ.get("SOFTCUDA_CONFIG") or None
+    if _BYTES is None:
+        return os.environ.get("SOFTCUDA_CONFIG") or None
+    value = _BYTES.get(b"SOFTCUDA_CONFIG")
+    return _decoded(value) if value else None
 
 
 def user_home(variable: str) -> str | None:
     """Return a variable that names a folder of the user, or None where it is unset or empty."""
-    return os.environ.get(variable) or None
+    if _BYTES is None:
+        return os.environ.get(variable) or None
+    value = _BYTES.get(variable.encode())
+    return _decoded(value) if value else None
 
 
 def cache_folder() -> str | None:

@@ -41,7 +41,7 @@ from softcuda.backends.registry import (
     backends,
     bind,
     register,
-    registry_changes,
+    registry_state,
     unregister,
 )
 from softcuda.backends.steps import Micro, Operand, Step, Unit, Verdict
@@ -58,6 +58,6 @@ __all__ = [
     "backends",
     "bind",
     "register",
-    "registry_changes",
+    "registry_state",
     "unregister",
 ]

@@ -25,7 +25,7 @@ __all__ = [
     "backends",
     "bind",
     "register",
-    "registry_changes",
+    "registry_state",
     "unregister",
 ]
 
@@ -93,7 +93,7 @@ class _Registry:
         self._added: dict[str, Any] = {}
         self.by_id: Mapping[str, Any] = _Backends({})
         self.added: Mapping[str, str] = MappingProxyType({})
-        self.changes = 0
+        self.state: tuple[Mapping[str, str], int] = (self.added, 0)
         renew_in_child(self)
 
     def after_fork(self) -> None:
@@ -106,9 +106,9 @@ class _Registry:
             if add is not None and add.BACKEND_ID not in _SHIPPED:
                 changed[add.BACKEND_ID] = add
             self._added = changed
-            self.changes += 1
             self.by_id = _Backends(changed)
             self.added = MappingProxyType({k: m.DEVICE for k, m in changed.items()})
+            self.state = (self.added, self.state[1] + 1)
 
 
 _registry = _Registry()
@@ -119,9 +119,12 @@ def backends() -> Mapping[str, Any]:
     return _registry.by_id
 
 
-def registry_changes() -> int:
-    """Return how often a backend was added or removed; compiled graphs depend on it."""
-    return _registry.changes
+def registry_state() -> tuple[Mapping[str, str], int]:
+    """Return what `added_devices` does, and how often a backend was added or removed.
+
+    Compiled graphs depend on both.
+    """
+    return _registry.state
 
 
 def added_devices() -> Mapping[str, str]:

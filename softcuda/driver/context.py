@@ -12,6 +12,7 @@ import warnings
 import weakref
 from contextlib import AbstractContextManager, nullcontext
 from ctypes import byref, c_size_t, c_void_p
+from functools import partial
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -30,7 +31,7 @@ from softcuda.errors import (
 from softcuda.interrupts import Uninterrupted
 from softcuda.knobs import synchronous_launches
 
-__all__ = ["Context", "MemoryInfo", "PrimaryContext", "warn_unreleased"]
+__all__ = ["Context", "CurrentContext", "MemoryInfo", "PrimaryContext", "warn_unreleased"]
 
 _NOTHING: Final = nullcontext()
 
@@ -45,14 +46,18 @@ class MemoryInfo(NamedTuple):
 class _Pushed:
     """Makes a context current for a while, and the one before it after that."""
 
-    __slots__ = ("_driver", "_handle")
+    __slots__ = ("_driver", "_pop", "_push")
 
     def __init__(self, driver: Driver, handle: int) -> None:
         self._driver = driver
-        self._handle = c_void_p(handle)
+        self._push = partial(driver.unchecked("cuCtxPushCurrent_v2"), c_void_p(handle))
+        popped = c_void_p()  # never read, so that all threads may write it
+        self._pop = partial(driver.unchecked("cuCtxPopCurrent_v2"), byref(popped))
 
     def __enter__(self) -> None:
-        self._driver.cuCtxPushCurrent_v2(self._handle)
+        code = self._push()
+        if code:
+            raise self._driver.failure("cuCtxPushCurrent_v2", code)
 
     def __exit__(
         self,
@@ -60,11 +65,11 @@ class _Pushed:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            self._driver.cuCtxPopCurrent_v2(self._driver.current.place.context)
-        except DriverError:
-            if error is None:
-                raise
+        code = self._pop()
+        if code:
+            failure = self._driver.failure("cuCtxPopCurrent_v2", code)
+            if error is None or not isinstance(failure, DriverError):
+                raise failure
 
 
 class PrimaryContext:
@@ -135,6 +140,41 @@ class PrimaryContext:
     def is_silent(self) -> bool:
         """Return whether nothing can be released any more: device lost, or a forked child."""
         return self.state.fault is not None or self.pid != os.getpid()
+
+
+class CurrentContext:
+    """Tells whether a primary context is current, as `PrimaryContext.is_current`, in less time.
+
+    The answer is written to one place: whoever asks holds a lock that no other thread has.
+    """
+
+    __slots__ = ("_ask", "_handle", "_place", "_primary", "_state")
+
+    def __init__(self, primary: PrimaryContext) -> None:
+        """Prepare the question."""
+        self._primary = primary
+        self._handle = primary.handle
+        self._state = primary.state
+        self._place = c_void_p()
+        self._ask = partial(primary.driver.unchecked("cuCtxGetCurrent"), byref(self._place))
+
+    def is_here(self) -> bool:
+        """Return whether the context is current in the calling thread, and works.
+
+        Raises:
+            ForkedProcessError: this process was forked from the one that retained it.
+        """
+        state = self._state
+        if state.is_forked:
+            self._primary.driver.initialize()  # which raises
+        code = self._ask()
+        if code:
+            raise self._primary.driver.failure("cuCtxGetCurrent", code)
+        return self._place.value == self._handle and state.fault is None
+
+    def pushed(self) -> AbstractContextManager[object]:
+        """Return a guard inside which the context is current, as `PrimaryContext.pushed`."""
+        return self._primary.pushed()
 
 
 def _give_back(device: Device, state: DeviceState, pid: int) -> None:

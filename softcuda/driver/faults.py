@@ -23,9 +23,10 @@ class DeviceState:
         fault: what destroyed the context, in words; None while it works.
         code: the CUresult of that.
         suspect: the first step that may have caused it; None where nothing was submitted.
+        is_forked: whether this process was forked from the one that used it, and cannot.
     """
 
-    __slots__ = ("code", "context", "fault", "ordinal", "pending", "suspect")
+    __slots__ = ("code", "context", "fault", "is_forked", "ordinal", "pending", "suspect")
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -34,6 +35,7 @@ class DeviceState:
         self.fault: str | None = None
         self.code = 0
         self.suspect: str | None = None
+        self.is_forked = False
 
     def __repr__(self) -> str:
         return f"DeviceState({self.ordinal}, {'lost' if self.fault else 'working'})"

@@ -64,7 +64,7 @@ class CudaGraph(Owner):
         self.label = label
         self.nodes: list[GraphNode] = []
         self._executable: Resource | None = None
-        self._launch: Callable[[c_void_p], object] | None = None
+        self._launch: Callable[[c_void_p], int] | None = None
 
     @classmethod
     def adopt(cls, context: Context, handle: int, label: str) -> Self:
@@ -269,7 +269,7 @@ class CudaGraph(Owner):
         if context.is_synchronous and not stream.is_capturing:
             stream.synchronize()
 
-    def launcher(self, *, stream: Stream) -> Callable[[], object]:
+    def launcher(self, *, stream: Stream) -> Callable[[], int]:
         """Return a call without arguments that launches the graph into a stream.
 
         It is the bare driver call: the caller has the context current, notes the step with

@@ -19,10 +19,11 @@ from softcuda.driver.stream import Stream
 from softcuda.driver.types import CUlaunchAttribute, CUlaunchConfig
 from softcuda.errors import ArgumentError
 
-__all__ = ["Extents3", "Launch", "LaunchConfig", "max_active_clusters"]
+__all__ = ["LAUNCH", "Extents3", "Launch", "LaunchConfig", "max_active_clusters"]
 
 Extents3 = tuple[int, int, int]
 
+LAUNCH: Final = "cuLaunchKernelEx"
 GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)
 BLOCK_LIMITS: Final = (1024, 1024, 64)
 MAX_THREADS: Final = 1024
@@ -166,18 +167,19 @@ class Launch:
         if context.is_synchronous and not stream.is_capturing:
             stream.synchronize()
 
-    def launcher(self, *, stream: Stream) -> Callable[[], object]:
+    def launcher(self, *, stream: Stream) -> Callable[[], int]:
         """Return a call without arguments that gives the kernel to a stream.
 
-        It is the bare driver call: the caller has the context current, notes the step with
+        It is the bare driver call, which returns the driver's result: the caller has the context
+        current, gives a result that is not 0 to `driver.failure`, notes the step with
         `context.state.submit`, and keeps this launch and the stream as long as it uses the call.
         """
         function = self.function
         self._native.struct.hStream = stream.handle
-        launch = function.context.driver.cuLaunchKernelEx
+        launch = function.context.driver.unchecked(LAUNCH)
         pointers = self._params
         params = None if pointers is None else c_void_p(addressof(pointers))
-        return partial(launch, self._native.struct, function.pointer, params, None)
+        return partial(launch, self._config, function.pointer, params, None)
 
 
 def max_active_clusters(function: Function, config: LaunchConfig) -> int:

@@ -160,6 +160,8 @@ class Driver:
     def mark_forked(self) -> None:
         """Refuse every later call in this process, a child of the one that called cuInit."""
         self.is_forked = True
+        for state in self.devices.values():
+            state.is_forked = True
         for name in PROTOTYPES:
             if name in self.__dict__:
                 self.__dict__[name] = self._refuse_fork
@@ -189,6 +191,18 @@ class Driver:
             ) from error
         function.restype = c_int
         function.argtypes = PROTOTYPES[name]
+        return function
+
+    def unchecked(self, name: str) -> Any:
+        """Return a function for calls that are prepared: ctypes objects, or None, as arguments.
+
+        They are not converted, and its result is not looked at: a call takes two thirds of the
+        time. The caller gives a result that is not 0 to `failure`, and asks `DeviceState.is_forked`
+        before.
+        """
+        self.initialize()
+        function = self._find(name)
+        function.argtypes = None
         return function
 
     def _bind(self, name: str) -> Callable[..., int]:

@@ -36,6 +36,9 @@ class StepCalls:
     Attributes:
         flat: the calls of all steps in order.
         stale: the steps whose calls do not fit the memory any more.
+        direct: the one function of NumPy that the whole program is, called with the leaves as they
+            are, in their order, and its only output; None where it is more than that, or was not
+            bound yet.
         is_delicate: whether what changes variables is more than one call of NumPy, so that an
             interrupt would leave one half written, or some changed and others not.
     """
@@ -49,6 +52,7 @@ class StepCalls:
         self._templates: dict[int, CallTemplate | None] = {}
         self.flat: list[Call] = []
         self.stale: set[int] = set()
+        self.direct: np.ufunc | None = None
         self.is_delicate = False
         self._is_whole = True
         self.reset()
@@ -172,7 +176,27 @@ class StepCalls:
         calls = bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
         if number not in self._templates and step.backend_id not in added_devices():
             self._templates[number] = template_of(calls, [*inputs, *outputs])
+            self.direct = self._find_direct()
         return calls
+
+    def _find_direct(self) -> np.ufunc | None:
+        """Return `direct`, once the first step has a template.
+
+        Where no extent is 1, arrays of the leaves' shapes and strides have no other layout.
+        """
+        program, template = self._program, self._templates.get(0)
+        if template is None or len(program.steps) != 1 or len(program.output_lines) != 1:
+            return None
+        operands = (*program.steps[0].inputs, *program.steps[0].outputs)
+        places = [program.places[operand.value] for operand in operands]
+        lines = [program.graph.lines[operand.value] for operand in operands]
+        wanted = [("leaf", position) for position in range(len(program.leaf_lines))]
+        is_all = [(place.space, place.at) for place in places] == [*wanted, ("output", 0)]
+        is_whole = all(
+            operand.offset == 0 and operand.dims == line.dims and 1 not in line.dims
+            for operand, line in zip(operands, lines, strict=True)
+        )
+        return template.only(len(operands)) if is_all and is_whole else None
 
     def drop(self, steps: Iterable[int]) -> None:
         """Drop the calls of steps, and with them every reference to what they read."""

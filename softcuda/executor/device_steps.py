@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from softcuda.backends.steps import Operand, Step
 from softcuda.compiler.program import Program
-from softcuda.driver.context import PrimaryContext
+from softcuda.driver.context import CurrentContext
 from softcuda.driver.memory import DeviceMemory
 from softcuda.errors import SoftCudaError
 from softcuda.executor.devices import DeviceSession
 from softcuda.executor.inlets import INLET_BYTES, DeviceCopy, SharedInlet
 from softcuda.executor.segments import BoundKernel, Segment
 from softcuda.graph.shapes import is_contiguous
+from softcuda.pool.device import DeviceArray
 
-__all__ = ["DeviceSteps"]
+__all__ = ["DeviceSteps", "Patch"]
 
 Call = tuple[Any, tuple[Any, ...]]
 
@@ -33,12 +34,19 @@ _MOVING: Mapping[str, str] = {
 }
 
 
-class _Patch(NamedTuple):
-    """What of a node points into a value: the field, and how far in [bytes]."""
+Moved = BoundKernel | SharedInlet | DeviceCopy
+
+
+class Patch(NamedTuple):
+    """What of a node points into a value: the field, and how far in [bytes].
+
+    `bound` is what has a node that is told then; None for a kernel that is launched by itself,
+    which reads its fields.
+    """
 
     field: Any
     offset_bytes: int
-    bound: BoundKernel | SharedInlet | DeviceCopy
+    bound: Moved | None
 
 
 class DeviceSteps:
@@ -54,7 +62,10 @@ class DeviceSteps:
     Attributes:
         moved: the kernels, inlets and copies whose addresses are others than their driver graph
             has, in order.
+        KIND: the class of arrays on a device.
     """
+
+    KIND: Final = DeviceArray
 
     def __init__(
         self,
@@ -71,10 +82,10 @@ class DeviceSteps:
         self._scratch = scratch
         self._segment_of: dict[int, Segment] = {}
         self._first: dict[int, int] = {}
-        self._patches: dict[str, dict[int, list[_Patch]]] = {s: {} for s in _MOVING.values()}
+        self._patches: dict[str, dict[int, list[Patch]]] = {s: {} for s in _MOVING.values()}
         self._shared: dict[int, SharedInlet] = {}
         self._kept: list[DeviceMemory] = []
-        self.moved: dict[BoundKernel | SharedInlet | DeviceCopy, None] = {}
+        self.moved: dict[Moved, None] = {}
         run: list[tuple[int, Step]] = []
         for number, step in enumerate(program.steps):
             is_node = step.backend_id == "transfer" and self._is_node(step)
@@ -88,6 +99,7 @@ class DeviceSteps:
             run.append((number, step))
         self._close(run)
         self._share_inlets()
+        self._free_kernels_alone()
 
     def _is_node(self, step: Step) -> bool:
         """Return whether a transfer is part of the driver graph."""
@@ -121,7 +133,7 @@ class DeviceSteps:
         """Note that a field of a node points into a value, where that moves."""
         place = self._program.places[operand.value]
         if place.space in _MOVING:
-            patch = _Patch(field, operand.offset * operand.dtype.itemsize, bound)
+            patch = Patch(field, operand.offset * operand.dtype.itemsize, bound)
             self._patches[_MOVING[place.space]].setdefault(place.at, []).append(patch)
 
     def _share_inlets(self) -> None:
@@ -141,8 +153,27 @@ class DeviceSteps:
             reading = [n for n, s in self._segment_of.items() if readers & set(s.kernels[n])]
             inlet = SharedInlet(memory.ptr, line.nbytes, f"leaf {position}", frozenset(reading))
             self._shared[position] = inlet
-            self._patches["leaf"][position] = [_Patch(inlet.src, 0, inlet)]
+            self._patches["leaf"][position] = [Patch(inlet.src, 0, inlet)]
             self._segment_of[min(reading)].shared_inlets.append(inlet)
+
+    def _free_kernels_alone(self) -> None:
+        """Let what a kernel that is launched by itself reads and writes be moved by its fields."""
+        alone = {
+            bound
+            for number, segment in self._segment_of.items()
+            if segment.is_alone
+            for bound in segment.kernels[number]
+        }
+        for patches in self._patches.values():
+            for at, found in patches.items():
+                patches[at] = [p._replace(bound=None) if p.bound in alone else p for p in found]
+
+    def patches(self, space: str) -> Mapping[int, Sequence[Patch]]:
+        """Return what is told the address of each value of a space, by its place there.
+
+        For `move`, done by the caller.
+        """
+        return self._patches[space]
 
     @property
     def is_one_launch(self) -> bool:
@@ -160,7 +191,8 @@ class DeviceSteps:
         """
         for field, offset_bytes, bound in self._patches[space].get(at, ()):
             field.value = ptr + offset_bytes
-            self.moved[bound] = None
+            if bound is not None:
+                self.moved[bound] = None
 
     def apply(self) -> None:
         """Write the addresses that were moved into the driver graphs, one call a kernel."""
@@ -169,10 +201,14 @@ class DeviceSteps:
                 moved.node.apply()
         self.moved.clear()
 
+    def current_context(self) -> CurrentContext:
+        """Return what tells whether the device's context is current, as it is in a run."""
+        return CurrentContext(self._session.context.primary)
+
     @property
-    def primary(self) -> PrimaryContext:
-        """The device's context; it is current in a run."""
-        return self._session.context.primary
+    def only_segment(self) -> Segment | None:
+        """The segment that the whole program is, where a run is one launch; else None."""
+        return self._segment_of[0] if self.is_one_launch else None
 
     def wait(self) -> None:
         """Wait for the device; a fault that shows is left to the next call."""

@@ -20,7 +20,7 @@ from softcuda.executor.on_demand import land, upload, write_saved
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.structure import rebuild
 from softcuda.forks import renew_in_child
-from softcuda.graph.node import Node, amend, become
+from softcuda.graph.node import Node, amend, become, result
 from softcuda.graph.op import OPS
 from softcuda.sizes import counted
 from softcuda.whole_files import path_text
@@ -148,14 +148,10 @@ class Executable:
         cls = self._tensor
         if self._single:
             place, dims, dtype, op, backend_id = self._results[0]
-            node = Node(op, (), dims, dtype, (), arrays[place])
-            node.backend_id = backend_id
-            return become(cls, node)
+            return become(cls, result(op, dims, dtype, arrays[place], backend_id))
         made = []
         for place, dims, dtype, op, backend_id in self._results:
-            node = Node(op, (), dims, dtype, (), arrays[place])
-            node.backend_id = backend_id
-            made.append(become(cls, node))
+            made.append(become(cls, result(op, dims, dtype, arrays[place], backend_id)))
         if self._is_list:
             return made
         numbers = self._tensor_of

@@ -77,6 +77,14 @@ class Inputs:
         )
         # Position and fixed slot of every leaf that steps read, where they read its slot.
         self._filled: list[tuple[int, Array]] = []
+        # What is told where each leaf is, and where it is noted; plain tuples are unpacked sooner.
+        found = {} if device is None else device.patches("leaf")
+        self._told = [
+            [tuple(patch) for patch in found.get(position, ())]
+            for position in range(len(memory.leaves))
+        ]
+        self._moved = {} if device is None else device.moved
+        self._kind = None if device is None else device.KIND
         self._is_pointed = False  # whether steps know where all leaves were in the run before
         self._landings: dict[int, DeviceArray] = {}
         self.fixed_bytes = 0
@@ -97,11 +105,12 @@ class Inputs:
             return True
         if not self._is_pointed or self._calls.stale:
             return False
-        bound, pointers = self._memory.leaves, self._pointers
+        bound, pointers, told = self._memory.leaves, self._pointers, self._told
+        kind = self._kind
         for position, array in enumerate(leaves):
             if array is bound[position]:
                 continue
-            if isinstance(array, np.ndarray):
+            if array.__class__ is not kind:  # an array of the host
                 places = self._landings if self._is_on_device[position] else self._fixed
                 if bound[position] is None or bound[position] is not places.get(position):
                     return False
@@ -111,7 +120,10 @@ class Inputs:
             if ptr != pointers[position]:
                 pointers[position] = ptr
                 bound[position] = None  # where a host array was copied, if it was
-                self._device.move("leaf", position, ptr)  # type: ignore[union-attr]
+                for field, offset_bytes, node in told[position]:  # as DeviceSteps.move
+                    field.value = ptr + offset_bytes
+                    if node is not None:
+                        self._moved[node] = None
         return True
 
     def take(

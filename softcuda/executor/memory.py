@@ -8,6 +8,8 @@ import numpy as np
 
 from softcuda.backends.steps import Operand
 from softcuda.compiler.program import Place, Program
+from softcuda.compiler.table import largest_values
+from softcuda.errors import DeviceOutOfMemory
 from softcuda.executor.arenas import HOST_ARENAS, OWN_BYTES, Arena, Arenas, own_arena
 from softcuda.executor.binding import arena_window, window_on
 from softcuda.executor.on_demand import device_memory
@@ -17,11 +19,17 @@ from softcuda.graph.params import value_of
 if TYPE_CHECKING:
     from softcuda.executor.devices import DeviceSession
 
-__all__ = ["ProgramMemory"]
+__all__ = ["ProgramMemory", "with_largest"]
 
 Array = np.ndarray[Any, Any]
 
 _CONSTANT_ROOM = 16  # bytes of a number in device memory
+
+
+def with_largest(error: DeviceOutOfMemory, program: Program) -> DeviceOutOfMemory:
+    """Return an error of a run with the three largest values that the program computes."""
+    text = f"{error}; the largest values of the graph: {largest_values(program)}"
+    return DeviceOutOfMemory(text, error.code, error.name)
 
 
 class ProgramMemory:

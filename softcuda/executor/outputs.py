@@ -73,16 +73,16 @@ class OutputRing:
         """Return a slot whose array nobody refers to: a kept one, else a new one."""
         slots = self._slots
         if _EXACT:
-            for place, slot in enumerate(slots):
+            for slot in slots:
                 if getrefcount(slot.array) == _IDLE:
                     if not slot.is_on_device:
                         return slot
                     if not slot.array.is_exported:
-                        slot.array.forget_host()
+                        slot.array.fetched = None
                         return slot
                     # Another library let go of it and may still read it in a stream of its own.
                     # Giving the memory back waits for the device; writing it would not.
-                    del slots[place]
+                    slots.remove(slot)
                     break
         made = self._make(self._dims, self._dtype)
         if len(slots) >= _KEPT:

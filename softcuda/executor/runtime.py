@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softcuda.compiler.program import Program
-from softcuda.compiler.table import largest_values
 from softcuda.errors import BackendError, DeviceOutOfMemory
 from softcuda.executor.arenas import Arena, Arenas
 from softcuda.executor.calls import StepCalls
 from softcuda.executor.inputs import Inputs
-from softcuda.executor.memory import ProgramMemory
+from softcuda.executor.memory import ProgramMemory, with_largest
 from softcuda.executor.on_demand import device_steps, session_for
+from softcuda.executor.outputs import Slot
 from softcuda.executor.variables import ProgramLocks
 from softcuda.forks import renew_in_child
+
+if TYPE_CHECKING:
+    from softcuda.executor.segments import Segment
 
 __all__ = ["Runtime"]
 
@@ -61,10 +64,10 @@ class Runtime:
         self._calls = StepCalls(program, memory, self._device)
         self._inputs = Inputs(program, memory, self._calls, self._device)
         self._output_steps = self._calls.touching(("output", "lent"), len(memory.rings))
-        self._primary = None if self._device is None else self._device.primary
+        self._current = None if self._device is None else self._device.current_context()
         self._shares_arenas = bool(program.arenas) and not memory.owns_arena
-        self._is_one_launch = self._device is not None and self._device.is_one_launch
-        self._joins_arena = self._is_one_launch and "cuda" in program.arenas
+        self._segment = None if self._device is None else self._device.only_segment
+        self._joins_arena = self._segment is not None and "cuda" in program.arenas
         if on_device is not None:
             on_device.ledger.runtimes.add(self)
         renew_in_child(self)
@@ -97,7 +100,7 @@ class Runtime:
             self._is_running = True
             try:
                 if not self._shared:
-                    if self._primary is None or self._primary.is_current():
+                    if self._current is None or self._current.is_here():
                         return self._run(leaves, variables, transient)
                     return self._on_device(leaves, variables, transient)
                 if self._locks.every is not None:
@@ -118,10 +121,10 @@ class Runtime:
         transient: Collection[int],
     ) -> list[Any]:
         """Run with the device's context current, where the program has a device."""
-        primary = self._primary
-        if primary is None or primary.is_current():
+        current = self._current
+        if current is None or current.is_here():
             return self._run(leaves, variables, transient)
-        with primary.pushed():
+        with current.pushed():
             return self._run(leaves, variables, transient)
 
     def _run(
@@ -130,6 +133,11 @@ class Runtime:
         variables: Sequence[Any] | Mapping[int, Any],
         transient: Collection[int],
     ) -> list[Any]:
+        direct = self._calls.direct
+        if direct is not None and len(transient) == len(leaves):
+            slot = self._memory.rings[0].take()  # nothing is bound, so nothing can be left amiss
+            self._context.run(direct, *leaves, slot.memory)
+            return [slot.array]
         if not self._is_whole:
             self._reset()
         self._is_whole = False
@@ -142,8 +150,8 @@ class Runtime:
             elif leaves is not self._given or transient or self._calls.stale:
                 forget = self._inputs.take(leaves, variables, transient)
                 self._given = None if transient or self._inputs.is_guarding else leaves
-            if self._is_one_launch:
-                found = self._launch()
+            if self._segment is not None:
+                found = self._launch(self._segment)
             elif self._shares_arenas:
                 found = self._replay_in_arenas()
             else:
@@ -157,24 +165,17 @@ class Runtime:
                 self._device.wait()  # its memory is free again afterwards
             self._reset()  # keeps nothing alive that the caller let go of
             if isinstance(error, DeviceOutOfMemory):
-                raise self._with_largest(error) from None
+                raise with_largest(error, self.program) from None
             raise
 
-    def _with_largest(self, error: DeviceOutOfMemory) -> DeviceOutOfMemory:
-        """Return the error with the three largest values that the program computes."""
-        text = f"{error}; the largest values of the graph: {largest_values(self.program)}"
-        return DeviceOutOfMemory(text, error.code, error.name)
-
-    def _launch(self) -> list[Any]:
+    def _launch(self, segment: Segment) -> list[Any]:
         """Run a program of one launch, which nothing on the host is part of."""
-        calls = self._calls
         found = self._take_outputs()
-        if calls.stale:
-            calls.bind_stale()
+        if self._calls.stale:
+            self._calls.bind_stale()
         if self._device is not None and self._device.moved:
             self._device.apply()
-        for function, arguments in calls.flat:
-            function(*arguments)
+        segment.run()
         return found
 
     def _replay(self) -> list[Any]:
@@ -245,13 +246,17 @@ class Runtime:
         for index, ring in enumerate(self._memory.rings):
             slot = ring.take()
             if slot is not slots[index]:
-                slots[index] = slot
-                for step in self._output_steps[index]:
-                    self._calls.move(step, slot)
-                if slot.is_on_device and self._device is not None:
-                    self._device.move("output", index, slot.array.ptr)
+                self._write_to(index, slot)
             found.append(slot.array)
         return found
+
+    def _write_to(self, index: int, slot: Slot) -> None:
+        """Let an output be written to another buffer."""
+        self._memory.slots[index] = slot
+        for step in self._output_steps[index]:
+            self._calls.move(step, slot)
+        if slot.is_on_device and self._device is not None:
+            self._device.move("output", index, slot.array.ptr)
 
     def unbind(self) -> None:
         """Forget the arena; the next run binds every step again.

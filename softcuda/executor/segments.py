@@ -15,7 +15,7 @@ from softcuda.compiler.program import Place
 from softcuda.driver.arguments import ArgBuffer
 from softcuda.driver.graph import CudaGraph
 from softcuda.driver.graph_nodes import GraphNode, KernelNode
-from softcuda.driver.launch import Launch, LaunchConfig
+from softcuda.driver.launch import LAUNCH, Launch, LaunchConfig
 from softcuda.driver.module import Function
 from softcuda.executor.devices import DeviceSession
 from softcuda.executor.inlets import DeviceCopy, HostInlet, SharedInlet
@@ -107,7 +107,7 @@ class Segment:
         self._places = places
         self._graph: CudaGraph | None = None
         self._alone: Launch | None = None
-        self._launch: Callable[[], object] | None = None
+        self._launch: Callable[[], int] | None = None
         self.kernels = {
             number: [
                 BoundKernel(launch, f"step {number}: {launch.spec.id}", session.status)
@@ -134,7 +134,12 @@ class Segment:
         self._note = partial(state.pending.setdefault, session.stream.handle, self.label)
 
     def run(self) -> None:
-        """Submit the whole segment to the stream; the device's context is current."""
+        """Submit the whole segment to the stream; the device's context is current.
+
+        Raises:
+            DriverError: the launch was refused; everything stays usable.
+            DeviceLost: an earlier fault showed.
+        """
         launch = self._launch
         if launch is None:
             if self._is_empty:
@@ -147,16 +152,27 @@ class Segment:
                     inlet.fill()
                 launch()
         else:
-            launch()
+            code = launch()
+            if code:
+                raise self._session.context.driver.failure(LAUNCH, code)
         self._note()
         if self._is_synchronous:
             self._session.stream.synchronize()
 
-    def _build(self) -> Callable[[], object]:
-        """Make the driver graph, or the launch of a kernel alone; return the call to launch it."""
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is one kernel, which is launched by itself."""
+        count = sum(map(len, self.kernels.values()))
+        return count == 1 and not (self.host_inlets or self.copies or self.shared_inlets)
+
+    def _build(self) -> Callable[[], int]:
+        """Make the driver graph, or the launch of a kernel alone; return the call to launch it.
+
+        The call of a driver graph raises where it fails; that of a kernel returns the result.
+        """
         kernels = [bound for all_ in self.kernels.values() for bound in all_]
         self._session.loader.prepare([bound.launch.spec for bound in kernels])
-        if len(kernels) == 1 and not (self.host_inlets or self.copies or self.shared_inlets):
+        if self.is_alone:
             (bound,) = kernels
             self._alone = Launch(*self._function_of(bound), bound.args, bound.label)
             return self._alone.launcher(stream=self._session.stream)

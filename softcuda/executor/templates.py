@@ -33,6 +33,14 @@ class CallTemplate(NamedTuple):
 
     calls: tuple[tuple[Any, tuple[_View, ...]], ...]
 
+    def only(self, operands: int) -> np.ufunc | None:
+        """Return the function of the only call, where it takes all operands as they are."""
+        whole = tuple(_View(number, None) for number in range(operands))
+        if len(self.calls) != 1 or self.calls[0][1] != whole:
+            return None
+        function: np.ufunc = self.calls[0][0]
+        return function
+
 
 def template_of(calls: Sequence[Call], operands: Sequence[Array]) -> CallTemplate | None:
     """Return the template of calls that were bound to operands; None where they have none.

@@ -12,9 +12,10 @@ from softcuda.errors import ArgumentError, ArgumentTypeError, ExchangeError
 from softcuda.executor.on_demand import duplicate, upload
 from softcuda.functions.creation import shaped_dtype
 from softcuda.functions.operands import TensorLike
-from softcuda.graph.node import named_device, on_host
+from softcuda.graph.node import on_host
 from softcuda.graph.op import OPS
 from softcuda.graph.params import OnDevice
+from softcuda.graph.places import named_device
 from softcuda.graph.shapes import check_dims
 from softcuda.interop.capsules import place_of, resolved
 from softcuda.interop.protocols import array_of_host

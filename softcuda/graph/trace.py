@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from softcuda.dtype import DType
 from softcuda.errors import ArgumentError
 from softcuda.graph.lines import Graph, LeafLayout, Line
 from softcuda.graph.node import Node, ancestors
@@ -30,7 +29,9 @@ _ARRAY: Final = np.ndarray
 
 _row_major = lru_cache(maxsize=4096)(contiguous_strides)
 
-_Entry = tuple[Op, tuple[int, ...], Dims, DType, Any]  # the fields of a Line
+# The fields of a Line; of a leaf its op, dims and dtype, and unless it is a dense one of the host
+# (strides, device).
+_Entry = tuple[Any, ...]
 
 Outline = tuple[tuple[Any, ...], Sequence[Node], Sequence[Node]]
 """What a trace read: a key, the nodes and the leaves, both as in Traced.
@@ -63,10 +64,16 @@ class Traced(NamedTuple):
         )
 
 
-def _line(entry: _Entry) -> Line:
-    line = Line(*entry)
-    is_placed = line.op.kind is _LEAF and line.op is not _CONSTANT
-    return line._replace(params=LeafLayout(*line.params)) if is_placed else line
+def _lines(entries: Sequence[_Entry]) -> Iterator[Line]:
+    position = 0
+    for entry in entries:
+        if len(entry) == len(Line._fields):
+            yield Line(*entry)
+            continue
+        op, dims, dtype, *placed = entry
+        strides, device = placed[0] if placed else (_row_major(dims), "cpu")
+        yield Line(op, (), dims, dtype, LeafLayout(position, strides, device))
+        position += 1
 
 
 def trace(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None) -> Traced:
@@ -90,12 +97,12 @@ def traced(found: Outline) -> Traced:
     key, nodes, leaves = found
     if key[0].__class__ is Op:
         *_, node = nodes
-        entries = [_leaf_entry(at, leaf) for at, leaf in enumerate(leaves)]
+        entries = [_leaf_entry(leaf) for leaf in leaves]
         inputs = tuple(range(len(leaves)))
         entries.append((node.op, inputs, node.dims, node.dtype, node.params))
         key = (entries, (len(leaves),), ())
     entries, outputs, updates = key
-    graph = Graph(tuple([_line(entry) for entry in entries]), outputs, updates)
+    graph = Graph(tuple(_lines(entries)), outputs, updates)
     return Traced(graph, tuple(nodes), tuple(leaves))
 
 
@@ -115,26 +122,33 @@ def outline(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None)
             return found
     pairs = list(updates.items()) if updates else []
     changing = [*(v for v, _ in pairs), *(n for _, n in pairs)] if pairs else ()
-    nodes = list(ancestors([*outputs, *changing]))
-    number: dict[int, int] = {}
+    nodes = ancestors([*outputs, *changing])
+    number: dict[Node, int] = {}
     leaves: list[Node] = []
     consumed: dict[int, int] = {}
     entries: list[_Entry] = []
     for at, node in enumerate(nodes):
-        number[id(node)] = at
-        sources, data = node.inputs, node.data
-        op, params = node.op, node.params
-        if data is not None or (op.kind is _LEAF and op is not _CONSTANT):
-            entries.append(_leaf_entry(len(leaves), node))
+        number[node] = at
+        sources, data, op = node.inputs, node.data, node.op
+        kind = op.kind
+        if data is not None or (kind is _LEAF and op is not _CONSTANT):
             leaves.append(node)
+            if data.__class__ is _ARRAY and data.flags.c_contiguous:
+                entries.append((op if kind is _LEAF else _NONE, node.dims, node.dtype))
+            else:
+                entries.append(_leaf_entry(node))
             continue
-        inputs = tuple([number[id(source)] for source in sources])
-        if op.kind is _RANDOM:
+        params = node.params
+        if len(sources) == 2:
+            inputs: tuple[int, ...] = (number[sources[0]], number[sources[1]])
+        else:
+            inputs = tuple([number[source] for source in sources])
+        if kind is _RANDOM:
             taken = consumed.get(inputs[0], 0)
             params = params._replace(offset=taken)
             consumed[inputs[0]] = taken + philox_blocks(numel(node.dims), node.dtype)
         entries.append((op, inputs, node.dims, node.dtype, params))
-    changed = [(number[id(v)], number[id(n)]) for v, n in pairs]
+    changed = [(number[v], number[n]) for v, n in pairs]
     for variable, blocks in consumed.items():
         if any(variable == updated for updated, _ in changed):
             raise ArgumentError(
@@ -142,11 +156,11 @@ def outline(outputs: Sequence[Node], updates: Mapping[Node, Node] | None = None)
                 "updated beside it; leave it out of updates"
             )
         step = Node.leaf(np.array([0, blocks], np.int64))
-        entries.append((_NONE, (), step.dims, step.dtype, (len(leaves), (1,), "cpu")))
+        entries.append(_leaf_entry(step))
         leaves.append(step)
         changed.append((variable, len(entries)))
         entries.append((_ADD, (variable, len(entries) - 1), step.dims, step.dtype, ()))
-    asked = tuple([number[id(node)] for node in outputs])
+    asked = tuple([number[node] for node in outputs])
     return (tuple(entries), asked, tuple(changed)), nodes, leaves
 
 
@@ -164,7 +178,7 @@ def _single(node: Node) -> Outline | None:
         if data.__class__ is not _ARRAY:
             if data is None or isinstance(data, _ARRAY):
                 return None
-            parts += (leaf.dims, leaf.dtype, (is_variable, data.strides, data.ordinal))
+            parts += (leaf.dims, leaf.dtype, is_variable, data.strides, data.ordinal)
         elif data.flags.c_contiguous:
             parts += (leaf.dims, leaf.dtype, is_variable)
         else:
@@ -175,14 +189,12 @@ def _single(node: Node) -> Outline | None:
     return (*parts, ()), (*leaves, node), leaves
 
 
-def _leaf_entry(position: int, leaf: Node) -> _Entry:
-    """Return the fields of a leaf's line, its layout a plain tuple."""
-    op, data, dims = leaf.op, leaf.data, leaf.dims
-    if op.kind is not _LEAF:
-        op = _NONE
-    if data.__class__ is _ARRAY and data.flags.c_contiguous:
-        return op, (), dims, leaf.dtype, (position, _row_major(dims), "cpu")
-    return op, (), dims, leaf.dtype, (position, *_placed(leaf))
+def _leaf_entry(leaf: Node) -> _Entry:
+    op = leaf.op if leaf.op.kind is _LEAF else _NONE
+    strides, device = _placed(leaf)
+    if device == "cpu" and strides == _row_major(leaf.dims):
+        return op, leaf.dims, leaf.dtype
+    return op, leaf.dims, leaf.dtype, (strides, device)
 
 
 def on_device(node: Node) -> str:

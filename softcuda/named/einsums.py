@@ -22,7 +22,8 @@ from softcuda.named.checks import operand_tensors
 from softcuda.named.descriptors import OperandDescriptor, TensorDescriptor
 from softcuda.named.limits import checked_limit, default_limit, is_large
 from softcuda.named.operation import Form, OperationDescriptor
-from softcuda.named.recipe import PathOptions, Recipe, as_optimizer, instantiate, recipe_of
+from softcuda.named.recipe import PathOptions, Recipe, as_optimizer, instantiate
+from softcuda.named.recipe_writer import recipe_of
 from softcuda.profile.model import Profile
 from softcuda.running import compile
 from softcuda.tensor import Tensor
@@ -158,13 +159,15 @@ def _defined(
     optimize: Any,
     memory_limit: int | None,
 ) -> Tensor:
-    labels, *operands = arguments or (None,)
+    labels = arguments[0] if arguments else None
     if labels.__class__ is str and optimize.__class__ is str and memory_limit is None:
+        operands = arguments[1:]
         typed: list[Dims | DType] = []
         for x in operands:
             if x.__class__ is not Tensor:
                 break
-            typed += (x.dims, x.dtype)
+            typed.append(x.dims)
+            typed.append(x.dtype)
         else:  # an expression over tensors, the path left to us: nothing has to be read or asked
             recipe, needs_look = _found(
                 labels, tuple(typed), output_dtype, compute, optimize, memory_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from softcuda.backends import backends, registry_changes
+from softcuda.backends import backends, registry_state
 from softcuda.cache import CompileCache
 from softcuda.compiler.compile import compile_graph
 from softcuda.compiler.program import Program
@@ -16,14 +16,15 @@ from softcuda.dtype import DType
 from softcuda.errors import NoDeviceError
 from softcuda.executor.runtime import Runtime
 from softcuda.graph.lines import Graph, LeafLayout, Line
-from softcuda.graph.node import named_device
 from softcuda.graph.op import OPS, Kind
 from softcuda.graph.params import Dims, Transfer
+from softcuda.graph.places import named_device
 from softcuda.graph.trace import Traced
 from softcuda.named.descriptors import TensorDescriptor
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
-from softcuda.named.recipe import PathOptions, Recipe, Scalar, recipe_of
+from softcuda.named.recipe import PathOptions, Recipe, Scalar
+from softcuda.named.recipe_writer import recipe_of
 from softcuda.running import Config, settings_of, tell_if_away
 
 __all__ = ["Engine", "engine_of", "forget_plans", "retyped", "varied"]
@@ -145,7 +146,7 @@ def retyped(engine: Engine, dtype: DType) -> Runtime:
 def _runtime_of(graph: Graph, place: str, settings: Settings) -> Runtime:
     if place == "cuda" or settings.profile.names_cuda:
         graph = _returned(graph, place)
-    key = (graph, settings.profile.cache_key, registry_changes())
+    key = (graph, settings.profile.cache_key, registry_state()[1])
     return _PLANS.get(key) or _PLANS.add(key, graph, Runtime(compile_graph(graph, settings)))
 
 

@@ -19,7 +19,8 @@ from softcuda.named.descriptors import Modes, OperandDescriptor, TensorDescripto
 from softcuda.named.einsums import within_memory
 from softcuda.named.operation import OperationDescriptor
 from softcuda.named.operators import BinaryOp, UnaryOp
-from softcuda.named.recipe import PathOptions, Scalar, instantiate, recipe_of
+from softcuda.named.recipe import PathOptions, Scalar, instantiate
+from softcuda.named.recipe_writer import recipe_of
 from softcuda.named.results import elementwise_dtype, unary_dtype
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import is_number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from softcuda.executor.on_demand import upload, write_array
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.graph.flow import RECORDING, Flow
-from softcuda.graph.node import Node
+from softcuda.graph.node import result
 from softcuda.graph.op import OPS
 from softcuda.named.checks import (
     check_apart,
@@ -43,7 +42,6 @@ Array = np.ndarray[Any, Any]
 _ON_DEVICE: Final = "softcuda.pool.device"
 _KEPT_SCALARS: Final = 16  # sets of scalars that a plan on a device keeps there
 _NOTHING: Final = ()  # no scalars, where none were given
-_layout_of: Final = attrgetter("shape", "strides", "dtype")
 _NAMES: Final = ("alpha", "beta", "gamma")
 _VARIABLE: Final = OPS["variable"]
 _FREE: Final = Flow.FREE
@@ -136,11 +134,11 @@ class Planned:
             checked_list("input", inputs, self._count)
         if scalars is not _NOTHING or self._scalar_dtypes:
             checked_list("scalar", scalars, len(self._scalar_dtypes))
-        arrays = []
+        arrays: list[Any] = []
         variables = []
         flow = _FREE
         kind = self._kind
-        for at, layout in enumerate(self._layouts):
+        for at, (shape, strides, stored) in enumerate(self._layouts):
             data = value = inputs[at]
             if value.__class__ is Tensor:
                 data, flow = value.data, self._flow
@@ -148,7 +146,12 @@ class Planned:
                     variables.append(data)
                 if value.flow is _TRACED:
                     _check_history(at)
-            if data.__class__ is not kind or _layout_of(data) != layout:
+            if (
+                data.__class__ is not kind
+                or data.strides != strides
+                or data.shape != shape
+                or data.dtype != stored
+            ):
                 data = checked_array(value, self._wanted[at])
             arrays.append(data)
         return arrays, variables, flow
@@ -186,9 +189,7 @@ class Planned:
                 data = program.runtime.run(arrays, (), program.passing)[0]
         else:
             data = program.runtime.run(arrays, (), program.passing)[0]
-        made = Node(program.op, (), self._dims, self._dtype, (), data)
-        made.backend_id = program.backend_id
-        made.flow = flow
+        made = result(program.op, self._dims, self._dtype, data, program.backend_id, flow)
         made.__class__ = Tensor  # as in Tensor.apply
         return made  # type: ignore[return-value]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,7 +22,8 @@ _FACTORS: Final = {1: Scalar.ONE}
 _ZERO: Final = {0: Scalar.ZERO}
 
 
-class Ready(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ready:
     """A program that is ready to run, and what its result is made by.
 
     Attributes:

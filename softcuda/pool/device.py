@@ -72,13 +72,14 @@ class DeviceArray:
             library; `host` then fetches them anew each time.
         is_exported: whether another library was given its address, and may still use the memory
             in a stream of its own when it lets go of it.
+        fetched: the copy on the host that `host` made; forgotten where the memory is written again.
     """
 
     __slots__ = (
         "__weakref__",
         "_fetch",
-        "_host",
         "dtype",
+        "fetched",
         "is_exported",
         "is_volatile",
         "ordinal",
@@ -109,7 +110,7 @@ class DeviceArray:
         self.is_volatile = is_volatile
         self.is_exported = False
         self._fetch = fetch
-        self._host: Array | None = None
+        self.fetched: Array | None = None
 
     @property
     def itemsize(self) -> int:
@@ -148,13 +149,9 @@ class DeviceArray:
         """
         if self.is_volatile:
             return self._fetch(self)
-        if self._host is None:
-            self._host = self._fetch(self)
-        return self._host
-
-    def forget_host(self) -> None:
-        """Forget the copy on the host: the memory is written again."""
-        self._host = None
+        if self.fetched is None:
+            self.fetched = self._fetch(self)
+        return self.fetched
 
     def __repr__(self) -> str:
         return (

@@ -39,18 +39,22 @@ class Notices:
         """Make the lock anew in a forked child."""
         self._lock = threading.RLock()
 
-    def loaded(self, profile: Profile, mark: Hashable, machine: DeviceFacts | None) -> None:
+    def loaded(self, profile: Profile, mark: Hashable, machine: DeviceFacts | None) -> bool:
         """Warn where a file is of a newer version, cut short, damaged, or of another machine.
 
         Args:
             profile: of the file.
             mark: changes when the file does: then it is looked at again.
             machine: the facts to compare with; None for this machine's CPU.
+
+        Returns:
+            Whether nothing is left to be said of it until it changes.
         """
         path = profile.path
         doubt = "" if self._seen.get(path) == mark else self._look(profile, mark)
         if doubt or ("device_hash" in profile.meta and self._compared.get(path) != mark):
             self._compare(path, mark, profile, machine, doubt)
+        return "device_hash" not in profile.meta or self._compared.get(path) == mark
 
     def cut(self, profile: Profile) -> None:
         """Warn where soft_init wrote a profile and its end is missing; of the same one once."""

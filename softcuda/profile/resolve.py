@@ -6,7 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Final
 
 from softcuda.errors import ConfigError
 from softcuda.forks import renew_in_child
@@ -120,13 +121,32 @@ _Signature = tuple[int, int, int, int, int]
 """What changes when a file changes: its device, inode, both times [ns], and size [bytes]."""
 
 
-class _Kept(NamedTuple):
-    signature: _Signature
-    read_ns: int
-    profile: Profile
+_signature_of: Final[Callable[[os.stat_result], _Signature]] = attrgetter(
+    "st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns", "st_size"
+)
 
 
-_Key = tuple[str, frozenset[tuple[str, str]]]
+class _Kept:
+    """A profile that was read from a file, good until the signature of the file is another.
+
+    Attributes:
+        profile: the profile.
+        signature: of the file, before it was read.
+        is_settled: whether a later change of the file is certain to give another signature.
+        is_told: whether all is said that speaks against it.
+    """
+
+    __slots__ = ("is_settled", "is_told", "profile", "signature")
+
+    def __init__(self, profile: Profile, signature: _Signature, read_ns: int) -> None:
+        mtime_ns = signature[2]
+        self.profile = profile
+        self.signature = signature
+        self.is_settled = abs(read_ns - mtime_ns) >= _SETTLED_NS
+        self.is_told = False
+
+
+_Key = str | tuple[str, frozenset[tuple[str, str]]]
 
 
 class ProfileStore:
@@ -155,31 +175,29 @@ class ProfileStore:
         backends: Mapping[str, str] | None,
         machine: DeviceFacts | None,
     ) -> Profile:
-        """Return the profile as `resolve` describes it."""
-        if config is not None:
-            return self._explicit(name_of(config), "the argument config", backends, machine)
-        from_knob = config_path()
-        if from_knob is not None:
-            shipped = self._shipped.get(from_knob)
-            return shipped or self._explicit(from_knob, "SOFTCUDA_CONFIG", backends, machine)
-        found = self._load(CONFIG_NAME, backends, machine)
-        if found is None:
-            folder = user_config_folder()
+        """Return the profile as `resolve` describes it.
+
+        Raises:
+            ConfigError, ArgumentTypeError: as `resolve`.
+        """
+        if config is None:
+            named, by = config_path(), "SOFTCUDA_CONFIG"
+        else:
+            named, by = name_of(config), "the argument config"
+        if named is None:
+            found = self._load(CONFIG_NAME, backends, machine)
+            folder = None if found else user_config_folder()
             if folder is not None:
                 found = self._load(f"{folder}{os.sep}{CONFIG_NAME}", backends, machine)
-        return found or self._explicit(DEFAULT, "the installation", backends, machine)
-
-    def _explicit(
-        self,
-        named: str,
-        by: str,
-        backends: Mapping[str, str] | None,
-        machine: DeviceFacts | None,
-    ) -> Profile:
+            if found is not None:
+                return found
+            named, by = DEFAULT, "the installation"
         known = self._shipped.get(named)
         if known is not None:
             return known
-        shipped = self._default_path() if named == DEFAULT else shipped_path(named)
+        shipped = None
+        if named not in self._kept:  # else it is the path of a file that was read before
+            shipped = self._default_path() if named == DEFAULT else shipped_path(named)
         path = shipped or named
         found = self._load(path, backends, machine, by)
         if found is None:
@@ -206,7 +224,9 @@ class ProfileStore:
 
         `by` says what named the file; "" for a place that is only looked at.
         """
-        if not by and not os.access(path, os.F_OK):
+        key = (path, frozenset(backends.items())) if backends else path
+        kept = self._kept.get(key)
+        if kept is None and not by and not os.access(path, os.F_OK):
             return None  # without the price of an exception
         try:
             status = os.stat(path)
@@ -216,25 +236,25 @@ class ProfileStore:
             if not by:
                 return None  # a folder that may not be entered holds no profile for this user
             raise unreadable(path, error, by) from error
-        mtime_ns = status.st_mtime_ns
-        signature = (status.st_dev, status.st_ino, mtime_ns, status.st_ctime_ns, status.st_size)
-        key = (path, frozenset(backends.items()) if backends else frozenset())
-        kept = self._kept.get(key)
-        if (
-            kept is None
-            or kept.signature != signature
-            or abs(kept.read_ns - mtime_ns) < _SETTLED_NS
-        ):
-            kept = self._read(key, signature, backends, by)
-        self.notices.loaded(kept.profile, signature, machine)
+        signature = _signature_of(status)
+        if kept is None or kept.signature != signature or not kept.is_settled:
+            kept = self._read(key, path, signature, backends, by)
+        if not kept.is_told:
+            kept.is_told = self.notices.loaded(kept.profile, signature, machine)
         return kept.profile
 
     def _read(
-        self, key: _Key, signature: _Signature, backends: Mapping[str, str] | None, by: str
+        self,
+        key: _Key,
+        path: str,
+        signature: _Signature,
+        backends: Mapping[str, str] | None,
+        by: str,
     ) -> _Kept:
-        path, read_ns = key[0], time.time_ns()
+        read_ns = time.time_ns()
         data = content_of(path, by)
-        kept = _Kept(signature, read_ns, parse(data, path, work_ops(), known_backends(backends)))
+        profile = parse(data, path, work_ops(), known_backends(backends))
+        kept = _Kept(profile, signature, read_ns)
         with self._lock:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]

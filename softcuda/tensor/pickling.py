@@ -75,7 +75,7 @@ def _is_anchor(node: Node) -> bool:
 
 def _above_anchors(root: Node) -> list[Node]:
     """Return the nodes that root needs, inputs first, random nodes without their generator."""
-    found = list(ancestors([root]))
+    found = ancestors([root])
     read = {
         id(source)
         for node in found

@@ -18,9 +18,10 @@ from softcuda.errors import (
     SoftCudaError,
 )
 from softcuda.graph.dtype_rules import check_parts
-from softcuda.graph.node import Node, become, named_device, on_host
+from softcuda.graph.node import Node, become, on_host
 from softcuda.graph.op import OPS, Op
 from softcuda.graph.params import Dims, Params, Transfer
+from softcuda.graph.places import named_device
 from softcuda.graph.shapes import numel
 from softcuda.pool.buffers import dense_copy
 from softcuda.tensor.elementwise import Elementwise

@@ -78,3 +78,45 @@ def test_a_plan_of_read_only_operands() -> None:
     for pair in ((b, a), (a, b)):
         plan.execute(list(pair))
     np.testing.assert_array_equal(plan.execute([a, b]).numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "shapes", "is_direct"),
+    [
+        ("ij,jk->ik", ((8, 6), (6, 4)), True),
+        ("bij,bjk->bik", ((3, 8, 6), (3, 6, 4)), True),
+        ("jk,ij->ik", ((6, 4), (8, 6)), False),  # the operands in another order
+        ("ij,jk->ik", ((1, 6), (6, 4)), False),  # whose stride along i may be any
+        ("ij,kj->ik", ((8, 6), (4, 6)), False),  # a view of an operand
+        ("ij,jk,kl->il", ((8, 6), (6, 4), (4, 5)), False),  # two calls
+    ],
+)
+def test_a_program_of_one_call_takes_the_operands_themselves(
+    expression: str, shapes: tuple[tuple[int, ...], ...], is_direct: bool
+) -> None:
+    described = [sc.TensorDescriptor.contiguous(shape, sc.f32) for shape in shapes]
+    plan = sc.EinsumPlan(expression, described, config="default")
+    held = []
+    for seed in range(5):
+        arrays = [values(10 * seed + k, *shape) for k, shape in enumerate(shapes)]
+        held.append((plan.execute(arrays), arrays))
+        arrays[0] = arrays[0].copy()
+        held.append((plan.execute(arrays), arrays))
+    assert (plan._ready.runtime._calls.direct is not None) is is_direct
+    for found, arrays in held:
+        expected = np.einsum(expression, *(x.astype(np.float64) for x in arrays))
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
+        tensors = [sc.asarray(x) for x in arrays]
+        executable = sc.compile(sc.einsum(expression, *tensors), "default")
+        np.testing.assert_array_equal(found.numpy(), executable.run().numpy())
+
+
+def test_operands_that_are_not_aligned() -> None:
+    described = [sc.TensorDescriptor.contiguous((4, 4), sc.f32)] * 2
+    plan = sc.EinsumPlan("ij,jk->ik", described, config="default")
+    a, b = values(1, 4, 4), values(2, 4, 4)
+    room = np.empty(a.nbytes + 1, np.uint8)
+    odd = room[1:].view(np.float32).reshape(4, 4)
+    odd[...] = a
+    for _ in range(3):
+        np.testing.assert_array_equal(plan.execute([odd, b]).numpy(), plan.execute([a, b]).numpy())

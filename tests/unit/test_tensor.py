@@ -12,7 +12,7 @@ import pytest
 
 import softcuda as sc
 from softcuda import errors
-from softcuda.graph.node import HOST
+from softcuda.graph.places import HOST
 
 
 def test_fields_of_a_node() -> None:
