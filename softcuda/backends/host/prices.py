@@ -39,6 +39,7 @@ _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
 _SHARED_ELEMS: Final = 1 << 15  # elements from which a copy is shared
 _CACHED_ELEMS: Final = 1 << 19  # a larger tile does not stay in a second-level cache
 _SHARE: Final = 2  # threads that the rule reckons with, whatever the machine has
+_ROW_NS: Final = 10.0  # the same of a row of one matrix, where others of a box are neighbours
 _JUMP_NS: Final = 50.0  # the first line of a run in memory, where no prefetcher expects it
 
 
@@ -200,13 +201,12 @@ def _is_turned(route: Route) -> bool:
 def _passes_ns(route: Route, box: Mapping[int, int]) -> float:
     """Return what one thread takes to read and write what is not packed."""
     total = 0.0
-    for number, axes in enumerate(route.operands[:2]):
-        if not route.packed[number] and axes.numel >= _SHARED_ELEMS:
-            total += axes.numel * (0.1 + _JUMP_NS / _side_by_side(axes, box))
-    if not route.packed[2]:
-        out = route.pair.out
-        run = _side_by_side(out, box, route.m.axis + route.n.axis)
-        total += out.numel * (0.2 + _JUMP_NS / run)
+    for number, (axes, matrix) in enumerate(zip(route.operands, route.matrices, strict=True)):
+        if route.packed[number] or (number < 2 and axes.numel < _SHARED_ELEMS):
+            continue
+        rows = _side_by_side(axes, box, matrix[0] + matrix[1])
+        each = (0.1, 0.1, 0.2)[number] + _JUMP_NS / _side_by_side(axes, box) + _ROW_NS / rows
+        total += axes.numel * each
     return total
 
 

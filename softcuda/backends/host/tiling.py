@@ -18,6 +18,9 @@ Labels = tuple[int, ...]
 # the largest operand, so many of each, then so many.
 _RUNS: Final[tuple[tuple[int, ...], ...]] = ((1, 64, 256), (1, 128, 512), (1024, 64, 256))
 
+# The same of a result in place: whole matrices of it, or neighbours of several.
+_IN_PLACE_RUNS: Final[tuple[tuple[int, ...], ...]] = ((1, 64, 256), (1 << 12,), (1 << 13,))
+
 # Below this m, n or k products are thin; classes up to that stay whole.
 _NARROW: Final = 64
 _THIN: Final = 256
@@ -126,7 +129,7 @@ def tilings_of(route: Route, limits: TileLimits) -> Iterator[Tiling]:
         tiles = [min(tile, most, limits.tile) for tile in _SHARED_TILES]
         runs = _RUNS
         if not any(first.tiled):
-            tiles, runs = tiles[:1], runs[:1]
+            tiles, runs = tiles[:1], _IN_PLACE_RUNS if not route.packed[2] else runs[:1]
         for tile in dict.fromkeys(tiles):
             for goal in runs:
                 yield _tiling(route, limits, tile, _Goal(True, goal))
@@ -198,7 +201,8 @@ class _Cutter:
         if not route.packed[2]:
             for label in reversed(route.k):  # nothing can be added to a result in place
                 self.chunks[label] = self.extents[label]
-            if self.goal.is_shared:  # whole matrices, rather than parts of more of them
+            if self.goal.is_shared and self.goal.runs[0] == 1:
+                # whole matrices, rather than parts of more of them
                 out = route.pair.out
                 for _, label in sorted(zip(map(abs, out.strides), out.labels, strict=True)):
                     if label in route.m.axis + route.n.axis:
@@ -209,7 +213,7 @@ class _Cutter:
                     self._grow(label, None)
         biggest = sorted(range(3), key=lambda x: -route.operands[x].numel)
         lead, *others = self.goal.runs
-        self._run(route.operands[biggest[0]], lead)
+        self._run(route.operands[biggest[0] if route.packed[2] else 2], lead)
         for elems in others:
             for number in biggest:
                 self._run(route.operands[number], elems)
