@@ -109,6 +109,10 @@ class PackedOperand:
             mine._memory = memory
         return mine
 
+    def forget(self) -> None:
+        """Take no tile for packed: its memory may have been used for something else."""
+        self._held = None
+
     def load_whole(self, do: Do) -> None:
         """Pack the operand where that is done before the first box."""
         if self._view is None and not self._is_tiled:
