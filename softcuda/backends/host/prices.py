@@ -3,9 +3,10 @@
     small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
     large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 20/k), and 8 us for each 384 of k:
                     those from m n k = 2^20 on, which BLAS shares among its threads
-    copies          0.6 ns an element, 0.8 in a transposition, more for short runs, 3 us a tile
-    in place        0.1 ns an element that is read and 0.2 that is written, more for short runs
-    boxes           25 us each where threads take a box each, half of all else then
+    copies          0.42 ns an element, 0.8 in a transposition, more for short runs; 3 us a tile,
+                    15 where threads share it
+    in place        0.1 ns an element that is read, 0.3 that is written, more for short runs
+    boxes           8 us each where threads take a box each, half of all else then
 
 Measured with OpenBLAS (its kernels for AVX2 and for AVX-512) and NumPy on two cores, 2026-11 and
 2026-12; what counts is their proportion.
@@ -33,7 +34,8 @@ _HANDOVER_NS: Final = 8000.0  # between the threads of BLAS that share a product
 _DEPTH: Final = 384  # along k, after which they wait for each other
 _CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS still wait for work
 _TILE_NS: Final = 3000.0
-_BOX_NS: Final = 25000.0  # what Python does about a box, and threads that wait for it
+_TEAM_NS: Final = 15000.0  # of a tile that is copied by several threads
+_BOX_NS: Final = 8000.0  # calls of a box, which one thread at a time begins
 _JOB_NS: Final = 40000.0  # until threads begin, and are waited for
 _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
 _SHARED_ELEMS: Final = 1 << 15  # elements from which a copy is shared
@@ -140,7 +142,7 @@ def floor_ns(route: Route) -> float:
     m, n, k = (pair.count(labels) for labels in (route.m.axis, route.n.axis, c.k))
     total = 2 * math.prod(pair.extents.values()) / (_FLOPS_PER_NS * _SHARE)
     total *= 1 + 6 / max(m, n) + 6 / min(m, n) + 4 / k
-    each = (0.6 if x else 0.0 for x in route.packed)
+    each = (0.42 if x else 0.0 for x in route.packed)
     copies = sum(axes.numel * x for axes, x in zip(route.operands, each, strict=True))
     return total + copies / _SHARE
 
@@ -205,7 +207,7 @@ def _passes_ns(route: Route, box: Mapping[int, int]) -> float:
         if route.packed[number] or (number < 2 and axes.numel < _SHARED_ELEMS):
             continue
         rows = _side_by_side(axes, box, matrix[0] + matrix[1])
-        each = (0.1, 0.1, 0.2)[number] + _JUMP_NS / _side_by_side(axes, box) + _ROW_NS / rows
+        each = (0.1, 0.1, 0.3)[number] + _JUMP_NS / _side_by_side(axes, box) + _ROW_NS / rows
         total += axes.numel * each
     return total
 
@@ -215,7 +217,8 @@ def _copy_ns(axes: Axes, order: Labels, box: Mapping[int, int], repeat: float) -
     elems = _count(box, order)
     threads = _SHARE if elems >= _SHARED_ELEMS else 1
     tiles = repeat * axes.numel / max(elems, 1)
-    return tiles * (_TILE_NS + elems * _each_ns(axes, order, box) / threads)
+    begin = _TILE_NS if threads == 1 else _TEAM_NS
+    return tiles * (begin + elems * _each_ns(axes, order, box) / threads)
 
 
 def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
@@ -230,7 +233,7 @@ def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
         if box[label] < extent[label]:
             break
     fastest = box[order[-1]] if order else 1
-    each = 0.6 + (3 / together if together > 1 else 0.2 + 4 / fastest)
+    each = 0.42 + (2 / together if together > 1 else 0.38 + 4 / fastest)
     each += _JUMP_NS / _side_by_side(axes, box)
     return each + (0.3 if _count(box, order) > _CACHED_ELEMS else 0.0)
 
