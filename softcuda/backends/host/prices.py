@@ -46,9 +46,10 @@ _JUMP_NS: Final = 50.0  # the first line of a run in memory, where no prefetcher
 
 
 class _Cuts(NamedTuple):
-    """Boxes, and the items of a job that several threads share: some boxes each."""
+    """Boxes, how many of full size they make, and items for threads: some boxes each."""
 
     boxes: int
+    full: float
     items: int
 
 
@@ -118,8 +119,8 @@ def price_ns(route: Route, tiling: Tiling) -> float:
         )
         if _is_handed_over(route, box) and _cuts(route, tiling).boxes > 1:
             copies *= _CONTENTION
-        return _products_ns(route, box, False) + _passes_ns(route, box) / _SHARE + copies
-    extents, work, before = route.pair.extents, _products_ns(route, box, True), 0.0
+        return _products_ns(route, tiling) + _passes_ns(route, box) / _SHARE + copies
+    extents, work, before = route.pair.extents, _products_ns(route, tiling), 0.0
     for number, (axes, order) in enumerate(zip(route.operands, route.orders, strict=True)):
         if packed[number] and tiling.tiled[number]:
             work += repeats[number] * axes.numel * _each_ns(axes, order, box)
@@ -128,12 +129,15 @@ def price_ns(route: Route, tiling: Tiling) -> float:
     deep = -(-_count(extents, route.k) // _count(box, route.k))
     work += 0.3 * (deep - 1) * route.pair.out.numel
     cuts = _cuts(route, tiling)
-    each = _BOX_NS + (work + _passes_ns(route, box)) / cuts.boxes
-    return (
-        before
-        + _JOB_NS
-        + max(-(-cuts.items // _SHARE) * cuts.boxes / cuts.items * each, cuts.boxes * _BOX_NS)
-    )
+    each = _BOX_NS * cuts.boxes / cuts.items
+    each += (work + _passes_ns(route, box)) / (cuts.full * cuts.items / cuts.boxes)
+    return before + _JOB_NS + max(_rounds(cuts) * each, cuts.boxes * _BOX_NS)
+
+
+def _rounds(cuts: _Cuts) -> float:
+    """Return how many items of full size a thread computes until all are done."""
+    whole, rest = divmod(cuts.full * cuts.items / cuts.boxes, 1.0)
+    return -(-whole // _SHARE) + (0.0 if whole % _SHARE else rest)
 
 
 def floor_ns(route: Route) -> float:
@@ -170,22 +174,25 @@ def _cuts(route: Route, tiling: Tiling) -> _Cuts:
     inner = 1
     if any(tiling.tiled[:2]):
         inner = n if tiling.tiled[0] else m
-    return _Cuts(batch * m * n, batch * m * n // inner)
+    full = route.pair.out.numel / _count(box, route.pair.out.labels)
+    return _Cuts(batch * m * n, full, batch * m * n // inner)
 
 
-def _products_ns(route: Route, box: Mapping[int, int], is_shared: bool) -> float:
+def _products_ns(route: Route, tiling: Tiling) -> float:
     """Return what all products cost: one thread where boxes are shared, else all of them."""
-    extents = route.pair.extents
+    extents, box, is_shared = route.pair.extents, tiling.chunks, tiling.is_shared
     m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
     calls = _count(extents, extents) / max(m * n * k, 1)
+    m, n = m + tiling.pads[0], n + tiling.pads[1]
     if _is_turned(route):
         m, n = n, m
     flops = 2 * m * n * k / _FLOPS_PER_NS
     if m * n * k >= _SHARED_WORK and not is_shared:
         handovers = _HANDOVER_NS * -(-k // _DEPTH)
         return calls * (flops / _SHARE * (1 + 16 / m + 16 / n + 20 / k) + handovers)
-    edge = 4 * (n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
-    flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + edge / n)
+    along = 4 * (n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
+    across = 5 * (m % 4).bit_count() - m % 4
+    flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + along / n) * (1 + across / m)
     return calls * (flops + _CALL_NS)
 
 
