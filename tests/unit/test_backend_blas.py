@@ -78,6 +78,21 @@ def test_the_cheapest_is_packed(subscripts: str, extents: str, kernel: str) -> N
     assert step.kernel == kernel
 
 
+@pytest.mark.parametrize("thin", [15, 16, 22, 23, 126, 129])
+def test_a_thin_axis_is_padded_and_its_neighbours_are_not_read(thin: int) -> None:
+    inputs = operands("dabe,ec->dcba", f"a31 b30 c{thin} d20 e33", f32, f32, 0)
+    inputs[0][0] = np.nan  # of one row of the result only
+    calls, out = calls_of(cpu_blas, "matmul", inputs, params_of("dabe,ec->dcba"))
+    for _ in range(2):
+        for function, arguments in calls:
+            function(*arguments)
+    wide = [x.astype(float) for x in inputs]
+    scale = np.einsum("dabe,ec->dcba", *map(np.abs, wide))
+    expected = np.einsum("dabe,ec->dcba", *wide)
+    assert np.isnan(out[0]).all()
+    assert_close(out[1:], expected[1:], f32, "matmul", k_extent=33, scale=scale[1:])
+
+
 def test_what_is_no_contraction_is_refused() -> None:
     a = np.ones(3, np.float32)
     line, read = line_of("add", [a, a])

@@ -162,7 +162,7 @@ def _tiling(route: Route, limits: TileLimits, tile: int, goal: _Goal) -> Tiling:
     is_cut = any(chunks[label] < route.pair.extents[label] for label in route.k)
     pads = _pads(route, chunks) if limits.apart else (0, 0)
     m, n = (_count(chunks, labels) for labels in (route.m.axis, route.n.axis))
-    a, b = a // m * (m + pads[0]), b // n * (n + pads[1])
+    a, b = a + a // m * pads[0], b + b // n * pads[1]
     out = out // (m * n) * (m + pads[0]) * (n + pads[1])
     sizes = Sizes(a, b, out, out if is_cut else 0)
     return Tiling(chunks, tiled, sizes, goal.is_shared, pads)
