@@ -65,7 +65,7 @@ def test_scratch_is_bounded(dtype: DType) -> None:
         ("ce,deba->dcba", "a50 b50 c50 d50 e50", "matmul_shared"),
         ("adb,cd->cba", "a200 b200 c20 d90", "matmul_shared_packed_out"),
         ("afbce,df->edcba", "a20 b12 c12 d9 e20 f20", "matmul_packed_b_out"),
-        ("ceda,dbe->cba", "a64 b64 c8 d16 e16", "matmul_shared_packed_b_out"),
+        ("ceda,dbe->cba", "a64 b64 c8 d16 e16", "matmul_packed_a_b_out"),
         ("aged,cbfg->fedcba", "a20 b15 c15 d20 e15 f15 g20", "matmul_shared_packed_a_b"),
         ("cgfe,badg->fedcba", "a22 b15 c15 d15 e22 f15 g22", "matmul_shared_packed_b"),
         ("mk,kn->mn", "m800 k800 n800", "matmul"),

@@ -3,10 +3,11 @@
     small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
     large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 20/k), and 8 us for each 384 of k:
                     those from m n k = 2^20 on, which BLAS shares among its threads
-    copies          0.42 ns an element, 0.8 in a transposition, more for short runs; 3 us a tile,
+    copies          0.6 ns an element, 0.8 in a transposition, more for short runs; 3 us a tile,
                     15 where threads share it
     in place        0.1 ns an element that is read, 0.3 that is written, more for short runs
-    boxes           8 us each where threads take a box each, half of all else then
+    boxes           8 us each where threads take a box each, half of all else then, and copies of
+                    runs 0.42 ns an element
 
 Measured with OpenBLAS (its kernels for AVX2 and for AVX-512) and NumPy on two cores, 2026-11 and
 2026-12; what counts is their proportion.
@@ -36,7 +37,7 @@ _CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS st
 _TILE_NS: Final = 3000.0
 _TEAM_NS: Final = 15000.0  # of a tile that is copied by several threads
 _BOX_NS: Final = 8000.0  # calls of a box, which one thread at a time begins
-_JOB_NS: Final = 40000.0  # until threads begin, and are waited for
+_JOB_NS: Final = 100000.0  # until threads begin, and are waited for; a busy core makes it more
 _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
 _SHARED_ELEMS: Final = 1 << 15  # elements from which a copy is shared
 _CACHED_ELEMS: Final = 1 << 19  # a larger tile does not stay in a second-level cache
@@ -123,7 +124,7 @@ def price_ns(route: Route, tiling: Tiling) -> float:
     extents, work, before = route.pair.extents, _products_ns(route, tiling), 0.0
     for number, (axes, order) in enumerate(zip(route.operands, route.orders, strict=True)):
         if packed[number] and tiling.tiled[number]:
-            work += repeats[number] * axes.numel * _each_ns(axes, order, box)
+            work += repeats[number] * axes.numel * _each_ns(axes, order, box, is_shared=True)
         elif packed[number]:
             before += _copy_ns(axes, order, extents, 1.0)
     deep = -(-_count(extents, route.k) // _count(box, route.k))
@@ -225,10 +226,10 @@ def _copy_ns(axes: Axes, order: Labels, box: Mapping[int, int], repeat: float) -
     threads = _SHARE if elems >= _SHARED_ELEMS else 1
     tiles = repeat * axes.numel / max(elems, 1)
     begin = _TILE_NS if threads == 1 else _TEAM_NS
-    return tiles * (begin + elems * _each_ns(axes, order, box) / threads)
+    return tiles * (begin + elems * _each_ns(axes, order, box, is_shared=False) / threads)
 
 
-def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
+def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int], *, is_shared: bool) -> float:
     """Return what one thread takes for an element of a tile."""
     step = dict(zip(axes.labels, axes.strides, strict=True))
     extent = dict(zip(axes.labels, axes.dims, strict=True))
@@ -240,7 +241,9 @@ def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
         if box[label] < extent[label]:
             break
     fastest = box[order[-1]] if order else 1
-    each = 0.42 + (2 / together if together > 1 else 0.38 + 4 / fastest)
+    each = 0.8 + 4 / fastest
+    if together > 1:
+        each = 0.42 + 2 / together if is_shared else 0.6 + 3 / together
     each += _JUMP_NS / _side_by_side(axes, box)
     return each + (0.3 if _count(box, order) > _CACHED_ELEMS else 0.0)
 
