@@ -64,9 +64,10 @@ def test_scratch_is_bounded(dtype: DType) -> None:
         ("ae,dcbe->dcba", "a55 b20 c20 d20 e55", "matmul"),
         ("ce,deba->dcba", "a50 b50 c50 d50 e50", "matmul_shared"),
         ("adb,cd->cba", "a200 b200 c20 d90", "matmul_shared_packed_out"),
-        ("afbce,df->edcba", "a20 b12 c12 d9 e20 f20", "matmul_packed_out"),
+        ("afbce,df->edcba", "a20 b12 c12 d9 e20 f20", "matmul_packed_b_out"),
         ("ceda,dbe->cba", "a64 b64 c8 d16 e16", "matmul_packed_a_b_out"),
         ("aged,cbfg->fedcba", "a20 b15 c15 d20 e15 f15 g20", "matmul_shared_packed_a_b"),
+        ("cgfe,badg->fedcba", "a22 b15 c15 d15 e22 f15 g22", "matmul_shared_packed_b"),
         ("mk,kn->mn", "m800 k800 n800", "matmul"),
         ("fbea,cedf->dcba", "a16 b16 c16 d16 e16 f16", "matmul_packed_a_b"),
     ],
@@ -75,6 +76,21 @@ def test_the_cheapest_is_packed(subscripts: str, extents: str, kernel: str) -> N
     inputs = operands(subscripts, extents, f32, f32, 0)
     [step] = steps_of(cpu_blas, "matmul", inputs, params_of(subscripts))
     assert step.kernel == kernel
+
+
+@pytest.mark.parametrize("thin", [15, 16, 22, 23, 126, 129])
+def test_a_thin_axis_is_padded_and_its_neighbours_are_not_read(thin: int) -> None:
+    inputs = operands("dabe,ec->dcba", f"a31 b30 c{thin} d20 e33", f32, f32, 0)
+    inputs[0][0] = np.nan  # of one row of the result only
+    calls, out = calls_of(cpu_blas, "matmul", inputs, params_of("dabe,ec->dcba"))
+    for _ in range(2):
+        for function, arguments in calls:
+            function(*arguments)
+    wide = [x.astype(float) for x in inputs]
+    scale = np.einsum("dabe,ec->dcba", *map(np.abs, wide))
+    expected = np.einsum("dabe,ec->dcba", *wide)
+    assert np.isnan(out[0]).all()
+    assert_close(out[1:], expected[1:], f32, "matmul", k_extent=33, scale=scale[1:])
 
 
 def test_what_is_no_contraction_is_refused() -> None:

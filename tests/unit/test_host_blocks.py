@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,8 +12,9 @@ from host_equations import operands, params_of
 from host_harness import calls_of, sample, steps_of
 
 from softcuda.backends import cpu_blas
+from softcuda.backends.host import packed
 from softcuda.backends.host.blas import BLAS
-from softcuda.backends.host.blocks import block_of, multiply_in_blocks
+from softcuda.backends.host.blocks import block_of, cut_by_rows, multiply_in_blocks
 from softcuda.backends.host.workers import SHARED
 from softcuda.dtype import DType, bf16, complex64, f16, f32, f64
 from tests.tolerance import assert_close
@@ -60,6 +62,60 @@ def test_blocks_are_the_product(m: int, n: int, k: int, most: int, stack: tuple[
     assert np.isnan(wide[..., n:]).all()
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "most"), [(1000, 1000, 1 << 18), (3, 400_000, 3 * 400_000), (257, 1200, 1 << 18)]
+)
+def test_rows_are_cut_while_there_are_many(m: int, n: int, most: int) -> None:
+    a, b = sample(f32, (2, m, 3)), sample(f32, (3, n), 1)
+    wide = np.full((2, m, n + 1), np.nan, np.float32)
+    parts = cut_by_rows(a, b, wide[..., :n])
+    assert all(out[0].size <= most for _, _, out in parts)
+    for part in parts:
+        np.matmul(*part)
+    assert_close(wide[..., :n], np.matmul(a, b), f32, "matmul", k_extent=3)
+    assert np.isnan(wide[..., n]).all()
+
+
+@pytest.mark.parametrize("kept", [0, 512])
+@pytest.mark.parametrize("subscripts", ["adb,cd->cba", "bda,cd->cba"])
+def test_calls_kept_by_threads_read_what_is_there_now(
+    subscripts: str, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "_KEPT_BOXES", kept)
+    monkeypatch.setenv("SOFTCUDA_THREADS", "3")
+    inputs = operands(subscripts, "a200 b200 c20 d90", f32, f32, 0)
+    params = params_of(subscripts)
+    [step] = steps_of(cpu_blas, "matmul", inputs, params)
+    assert step.kernel.startswith("matmul_shared")
+    calls, out = calls_of(cpu_blas, "matmul", inputs, params)
+
+    def run() -> None:
+        for function, arguments in calls:
+            function(*arguments)
+
+    def more_scratch(worker: int, item: int) -> None:
+        SHARED.scratch(len(SHARED.scratch(0)) + 64).fill(255)
+
+    def close() -> bool:
+        wide = [x.astype(float) for x in inputs]
+        scale = np.einsum(subscripts, *map(np.abs, wide))
+        expected = np.einsum(subscripts, *wide)
+        assert_close(out, expected, f32, "matmul", k_extent=90, scale=scale)
+        return True
+
+    for change in (1, 2, 3):
+        inputs[0][...] *= -change
+        out.fill(np.nan)
+        run()
+        assert close()
+        SHARED.run(more_scratch, 3, 3)
+    out.fill(np.nan)
+    other = threading.Thread(target=run)
+    other.start()
+    other.join()
+    assert close()
+
+
 @pytest.mark.parametrize("dtype", [f32, f64, complex64], ids=str)
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 def test_threads_do_not_change_a_bit(
@@ -82,7 +138,7 @@ def test_threads_do_not_change_a_bit(
 
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
 def test_threads_convert_their_tiles(dtype: DType) -> None:
-    inputs = operands("adb,cd->cba", "a200 b200 c20 d90", dtype, dtype, 0)
+    inputs = operands("adb,cd->cba", "a300 b200 c20 d90", dtype, dtype, 0)
     params = params_of("adb,cd->cba")
     [step] = steps_of(cpu_blas, "matmul", inputs, params)
     assert step.kernel.startswith("matmul_shared_packed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,26 @@ def test_every_route_in_every_cut(subscripts: str, extents: str, kind: int) -> N
             seen.add(route.packed)
     assert (True, True, True) in seen
     assert kind or len(seen) > 1
+
+
+@pytest.mark.parametrize(("subscripts", "extents"), EQUATIONS)
+def test_what_is_packed_has_room(subscripts: str, extents: str) -> None:
+    large = {word[0]: 5 * int(word[1:]) + 2 for word in extents.split()}
+    labels = subscripts.replace("->", ",").split(",")
+    a, b, out = (dense(tuple(large[x] for x in word)) for word in labels)
+    pair = pair_of(a, b, out, params_of(subscripts)).fused()
+    limits = TileLimits(m=1 << 20, n=1 << 20, k=64, tile=1 << 11, whole=1 << 20, apart=1 << 10)
+    for route in routes_of(pair, Asked(ANYWHERE, False, limits.tile, limits.whole)):
+        for tiling in tilings_of(route, limits):
+            sizes = zip(tiling.sizes, route.operands, route.packed, tiling.tiled, strict=False)
+            for size, axes, is_packed, is_tiled in sizes:
+                box = math.prod(tiling.chunks[x] for x in axes.labels)
+                assert size >= is_packed * (box if is_tiled else axes.numel)
+            thin = [
+                math.prod(tiling.chunks[x] for x in run) for run in (route.m.axis, route.n.axis)
+            ]
+            for pad, extent in zip(tiling.pads, thin, strict=True):
+                assert not pad or (extent + pad) % 4 == 0
 
 
 @pytest.mark.parametrize(("subscripts", "extents"), EQUATIONS)

@@ -1,7 +1,8 @@
 """Products of matrices in blocks so small that BLAS computes each in the thread that asks for it.
 
 BLAS shares large products among threads of its own. Where several of our threads multiply at once
-each gets a part of the result, and cuts what it multiplies into blocks below that size.
+each gets a part of the result, and cuts what it multiplies into blocks below that size. Where BLAS
+can be told to leave products alone, they may be as large as what a cache holds of their result.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["MatrixBlock", "block_of", "multiply_in_blocks"]
+__all__ = ["MatrixBlock", "block_of", "cut_by_rows", "multiply_in_blocks"]
 
 Array = np.ndarray[Any, Any]
 Multiply = Callable[[Array, Array, Array], Any]
 
 _VECTOR: Final = 16  # elements of a vector of f32
 _ROWS: Final = 4  # rows that kernels of BLAS compute at a time
+_CACHED_ELEMS: Final = 1 << 17  # of a result in the second-level cache of one thread
+_LEAST_ROWS: Final = 128  # of such a part: with fewer rows, b is read too often
 
 
 class MatrixBlock(NamedTuple):
@@ -87,6 +90,26 @@ def multiply_in_blocks(multiply: Multiply, most: int, a: Array, b: Array, out: A
                 _columns(b[..., columns], width // across)[..., None, :, :, :],
                 _columns(part, width // across),
             )
+
+
+def cut_by_rows(a: Array, b: Array, out: Array) -> list[tuple[Array, Array, Array]]:
+    """Return a @ b as products [(a, b, out), ..] whose results stay in a second-level cache.
+
+    BLAS fills the result of a product with zeros before it adds to it: where that is larger than
+    the cache, it goes through memory twice.
+
+    Args:
+        a: [..., m, k].
+        b: [..., k, n].
+        out: [..., m, n].
+    """
+    m, n = out.shape[-2:]
+    parts = min(-(-m * n // _CACHED_ELEMS), m // _LEAST_ROWS)
+    if parts <= 1:
+        return [(a, b, out)]
+    height = _rounded_up(-(-m // parts), _ROWS)
+    cuts = [slice(top, top + height) for top in range(0, m, height)]
+    return [(a[..., rows, :], b, out[..., rows, :]) for rows in cuts]
 
 
 def _stretches(extent: int, part: int) -> list[tuple[int, int]]:

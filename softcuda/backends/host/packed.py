@@ -18,12 +18,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from softcuda.backends.host.blas import BLAS
-from softcuda.backends.host.blocks import multiply_in_blocks
+from softcuda.backends.host.blocks import cut_by_rows, multiply_in_blocks
 from softcuda.backends.host.packing import Do, LabelBox, PackedOperand, oriented
 from softcuda.backends.host.routes import Route
-from softcuda.backends.host.tiling import Sizes, Tiling
-from softcuda.backends.host.workers import SHARED
+from softcuda.backends.host.sharing import SharedBoxes, parted
+from softcuda.backends.host.tiling import Tiling
 from softcuda.dtype import DType
 
 __all__ = ["PackedProduct"]
@@ -32,9 +31,13 @@ Array = np.ndarray[Any, Any]
 Multiply = Callable[[Array, Array, Array], Any]
 Labels = tuple[int, ...]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
+Products = Callable[[Array, Array, Array], list[Call]]
 
 # A call that is listed takes half a kilobyte; what leads to it takes 15 us.
 _LISTED_BOXES: Final = 32
+
+# Boxes that threads share, up to which each keeps the calls that it made.
+_KEPT_BOXES: Final = 512
 
 
 class _Part(NamedTuple):
@@ -61,7 +64,7 @@ class PackedProduct:
         self._route = route
         self._tiling = tiling
         self._multiply = multiply
-        self._in_blocks = partial(multiply_in_blocks, multiply, apart)
+        self._most = apart
         self._common = common
         self._batch = _parts(route, tiling, route.pair.classes.batch, ())
         self._m = _parts(route, tiling, route.m.loops, route.m.axis)
@@ -94,10 +97,9 @@ class PackedProduct:
         return [LabelBox(around | step.slices, m.axis, n.axis, step.axis) for step in self._k]
 
     @property
-    def is_short(self) -> bool:
-        """Whether its calls are few enough to be listed once for all runs."""
-        boxes = math.prod(self._grid) * len(self._k)
-        return not self._tiling.is_shared and boxes <= _LISTED_BOXES
+    def _count(self) -> int:
+        """Boxes, those along k of each part of the result among them."""
+        return math.prod(self._grid) * len(self._k)
 
     def __call__(self, a: Array, b: Array, out: Array, scratch: Array) -> None:
         """Compute the contraction.
@@ -108,20 +110,14 @@ class PackedProduct:
             out: the same.
             scratch: what the tiling has in common for all threads, in the compute dtype.
         """
-        self._do(_call, a, b, out, scratch)
+        for function, arguments in self.calls(a, b, out, scratch):
+            function(*arguments)
 
     def calls(self, a: Array, b: Array, out: Array, scratch: Array) -> list[Call]:
         """Return the calls that compute the contraction; arguments as of a call."""
         made: list[Call] = []
-
-        def note(function: Callable[..., Any], *arguments: Any) -> None:
-            made.append((function, arguments))
-
-        self._do(note, a, b, out, scratch)
-        return made
-
-    def _do(self, do: Do, a: Array, b: Array, out: Array, scratch: Array) -> None:
-        memory = _parted(scratch, self._tiling.whole)
+        do = partial(_note, made)
+        memory = parted(scratch, self._tiling.whole)
         operands = [
             PackedOperand(self._route, self._tiling, number, array, memory[number], self._common)
             for number, array in enumerate((a, b, out))
@@ -129,35 +125,38 @@ class PackedProduct:
         for operand in operands[:2]:
             operand.load_whole(do)
         if self._tiling.is_shared:
-            do(self._share, operands, scratch.dtype)
-            return
+            do(self._shared(operands, scratch.dtype))
+        elif self._count <= _LISTED_BOXES:
+            self._in_turn(do, operands, memory[3])
+        else:
+            do(self._in_turn, _call, operands, memory[3])
+        return made
+
+    def _shared(self, operands: list[PackedOperand], dtype: Any) -> SharedBoxes:
+        items, keeps = self._grid[0], self._count <= _KEPT_BOXES
+        return SharedBoxes(self._item_calls, operands, items, self._tiling.own, dtype, keeps=keeps)
+
+    def _in_turn(self, do: Do, operands: list[PackedOperand], spare: Array) -> None:
+        """Compute all boxes one by one."""
+        for operand in operands:
+            operand.forget()
         for number in range(math.prod(self._grid)):
-            self._fill(do, self._multiply, operands, self._boxes(number), memory[3])
+            self._fill(do, self._whole, operands, self._boxes(number), spare)
 
-    def _share(self, operands: list[PackedOperand], dtype: Any) -> None:
-        """Compute the result on all threads, each with tiles of its own."""
-        sizes = self._tiling.own
-        benches: dict[int, tuple[list[PackedOperand], Array]] = {}
+    def _whole(self, a: Array, b: Array, out: Array) -> list[Call]:
+        return [(self._multiply, (a, b, out))]
 
-        def work(worker: int, number: int) -> None:
-            if worker not in benches:
-                nbytes = sum(sizes) * dtype.itemsize
-                memory = _parted(SHARED.scratch(nbytes)[:nbytes].view(dtype), sizes)
-                mine = [x.on(part) for x, part in zip(operands, memory, strict=False)]
-                benches[worker] = mine, memory[3]
-            mine, spare = benches[worker]
-            for place in range(number * inner, (number + 1) * inner):
-                self._fill(_call, multiply, mine, self._boxes(place), spare)
+    def _apart(self, a: Array, b: Array, out: Array) -> list[Call]:
+        """Return the calls of a product that BLAS shares, whatever it has been told."""
+        return [(multiply_in_blocks, (self._multiply, self._most, a, b, out))]
 
-        items, inner = self._grid
-        with BLAS.alone() as is_alone:
-            multiply = self._multiply if is_alone else self._in_blocks
-            SHARED.run(work, items)
+    def _by_rows(self, a: Array, b: Array, out: Array) -> list[Call]:
+        return [(self._multiply, part) for part in cut_by_rows(a, b, out)]
 
     def _fill(
         self,
         do: Do,
-        multiply: Multiply,
+        products: Products,
         operands: list[PackedOperand],
         boxes: list[LabelBox],
         spare: Array,
@@ -168,15 +167,33 @@ class PackedProduct:
         for number, box in enumerate(boxes):
             place = _like(total, spare) if number else total
             first, second = left.loaded(do, box), right.loaded(do, box)
-            do(multiply, *oriented(first, second, place))
+            for function, arguments in products(*oriented(first, second, place)):
+                do(function, *arguments)
             if number:
                 do(np.add, total, place, total)
         result.store(do, boxes[0])
 
+    def _item_calls(
+        self, number: int, operands: list[PackedOperand], spare: Array, *, is_alone: bool
+    ) -> list[Call]:
+        """Return the calls of one item of those that threads share.
 
-def _parted(memory: Array, sizes: Sizes) -> list[Array]:
-    ends = itertools.accumulate(sizes)
-    return [memory[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        Args:
+            number: of the item.
+            operands: a, b and out, as one thread sees them.
+            spare: that thread's memory of a second product, where k is cut.
+            is_alone: whether BLAS leaves each product to the thread that asks for it.
+        """
+        made: list[Call] = []
+        inner = self._grid[1]
+        products = self._apart if not is_alone else self._whole
+        if is_alone and not self._route.packed[2]:
+            products = self._by_rows
+        for operand in operands:
+            operand.forget()
+        for place in range(number * inner, (number + 1) * inner):
+            self._fill(partial(_note, made), products, operands, self._boxes(place), spare)
+        return made
 
 
 def _like(matrices: Array, memory: Array) -> Array:
@@ -206,3 +223,7 @@ def _parts(route: Route, tiling: Tiling, loops: Labels, axis: Labels) -> list[_P
 
 def _call(function: Callable[..., Any], *arguments: Any) -> None:
     function(*arguments)
+
+
+def _note(made: list[Call], function: Callable[..., Any], *arguments: Any) -> None:
+    made.append((function, arguments))

@@ -94,6 +94,7 @@ class PackedOperand:
         self._loops = tuple((label, label in axes.labels) for label in route.loops)
         rows, _ = route.matrices[number]
         self._is_turned = bool(rows) and self._order[-len(rows) :] == rows
+        self._pads = ((tiling.pads[0], 0), (0, tiling.pads[1]), tiling.pads)[number]
         self._held: dict[int, slice] | None = None
         self._copying = copying
         self._tile = memory[:0]
@@ -109,13 +110,21 @@ class PackedOperand:
             mine._memory = memory
         return mine
 
+    def forget(self) -> None:
+        """Take no tile for packed: its memory may have been used for something else."""
+        self._held = None
+
     def load_whole(self, do: Do) -> None:
         """Pack the operand where that is done before the first box."""
         if self._view is None and not self._is_tiled:
-            dims = self._source.shape
             self._pack(do, self._source)
-            axes = Axes.dense(self._order, dims)
-            self._view = matrices_of(self._memory, axes, self._route, self._number)
+            extents = self._route.pair.extents
+            rows, columns = (
+                math.prod(extents[x] for x in labels) + pad
+                for labels, pad in zip(self._route.matrices[self._number], self._pads, strict=True)
+            )
+            loops = [extents[label] if has else 1 for label, has in self._loops]
+            self._view = self._stack(loops, rows, columns)
 
     def loaded(self, do: Do, box: LabelBox) -> Array:
         """Return the matrices of a box; a tile stays until another one is asked for."""
@@ -138,10 +147,12 @@ class PackedOperand:
         """Copy a tile of the result to where it lies."""
         if self._view is None:
             place = part_of(self._source, tuple(box.slices[label] for label in self._order))
-            self._copy(do, self._memory[: place.size].reshape(place.shape), place)
+            self._copy(do, self._unpadded(place.shape)[0], place)
 
     def _pack(self, do: Do, part: Array) -> None:
-        tile = self._memory[: part.size].reshape(part.shape)
+        tile, pads = self._unpadded(part.shape)
+        for pad in pads:
+            do(np.copyto, pad, 0)
         if self._common.is_inexact and part.dtype.kind == "i":
             do(_load_rounded, part, tile, self._common)
         else:
@@ -159,13 +170,39 @@ class PackedOperand:
         """Return scratch as the matrices of a box."""
         loops = [_extent(box.slices[label]) if has else 1 for label, has in self._loops]
         rows, columns = map(_extent, self._axes_of(box))
+        return self._stack(loops, rows, columns)
+
+    def _stack(self, loops: list[int], rows: int, columns: int) -> Array:
+        """Return scratch as matrices, in the order of what is packed."""
         count = math.prod(loops) * rows * columns
         if self._is_turned:
             return self._memory[:count].reshape(*loops, columns, rows).swapaxes(-1, -2)
         return self._memory[:count].reshape(*loops, rows, columns)
 
+    def _unpadded(self, dims: tuple[int, ...]) -> tuple[Array, list[Array]]:
+        """Return scratch as labels in order, and what lies beside them there.
+
+        Args:
+            dims: the extent of each label of a tile, in order.
+        """
+        if not any(self._pads):
+            return self._memory[: math.prod(dims)].reshape(dims), []
+        labels, pads = self._route.matrices[self._number], self._pads
+        if self._is_turned:
+            labels, pads = labels[::-1], pads[::-1]
+        last = len(dims) - len(labels[1])
+        outer = last - len(labels[0])
+        height, width = math.prod(dims[outer:last]), math.prod(dims[last:])
+        shape = (*dims[:outer], height + pads[0], width + pads[1])
+        whole = self._memory[: math.prod(shape)].reshape(shape)
+        beside = [whole[..., height:, :], whole[..., :height, width:]]
+        return whole[..., :height, :width].reshape(dims), [x for x in beside if x.size]
+
     def _axes_of(self, box: LabelBox) -> tuple[slice, slice]:
-        return ((box.m, box.k), (box.k, box.n), (box.m, box.n))[self._number]
+        """Return the matrix axes of a box; one that is padded is whole."""
+        axes = ((box.m, box.k), (box.k, box.n), (box.m, box.n))[self._number]
+        rows, columns = (slice(x.start, x.stop + p) for x, p in zip(axes, self._pads, strict=True))
+        return rows, columns
 
 
 def _extent(part: slice) -> int:

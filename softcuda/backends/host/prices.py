@@ -3,9 +3,11 @@
     small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
     large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 20/k), and 8 us for each 384 of k:
                     those from m n k = 2^20 on, which BLAS shares among its threads
-    copies          0.6 ns an element, 0.8 in a transposition, more for short runs, 3 us a tile
-    in place        0.1 ns an element that is read and 0.2 that is written, more for short runs
-    boxes           25 us each where threads take a box each, half of all else then
+    copies          0.6 ns an element, 0.8 in a transposition, more for short runs; 3 us a tile,
+                    15 where threads share it
+    in place        0.1 ns an element that is read, 0.3 that is written, more for short runs
+    boxes           8 us each where threads take a box each, half of all else then, and copies of
+                    runs 0.42 ns an element
 
 Measured with OpenBLAS (its kernels for AVX2 and for AVX-512) and NumPy on two cores, 2026-11 and
 2026-12; what counts is their proportion.
@@ -33,19 +35,22 @@ _HANDOVER_NS: Final = 8000.0  # between the threads of BLAS that share a product
 _DEPTH: Final = 384  # along k, after which they wait for each other
 _CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS still wait for work
 _TILE_NS: Final = 3000.0
-_BOX_NS: Final = 25000.0  # what Python does about a box, and threads that wait for it
-_JOB_NS: Final = 40000.0  # until threads begin, and are waited for
+_TEAM_NS: Final = 15000.0  # of a tile that is copied by several threads
+_BOX_NS: Final = 8000.0  # calls of a box, which one thread at a time begins
+_JOB_NS: Final = 100000.0  # until threads begin, and are waited for; a busy core makes it more
 _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
 _SHARED_ELEMS: Final = 1 << 15  # elements from which a copy is shared
 _CACHED_ELEMS: Final = 1 << 19  # a larger tile does not stay in a second-level cache
 _SHARE: Final = 2  # threads that the rule reckons with, whatever the machine has
+_ROW_NS: Final = 10.0  # the same of a row of one matrix, where others of a box are neighbours
 _JUMP_NS: Final = 50.0  # the first line of a run in memory, where no prefetcher expects it
 
 
 class _Cuts(NamedTuple):
-    """Boxes, and the items of a job that several threads share: some boxes each."""
+    """Boxes, how many of full size they make, and items for threads: some boxes each."""
 
     boxes: int
+    full: float
     items: int
 
 
@@ -115,22 +120,25 @@ def price_ns(route: Route, tiling: Tiling) -> float:
         )
         if _is_handed_over(route, box) and _cuts(route, tiling).boxes > 1:
             copies *= _CONTENTION
-        return _products_ns(route, box, False) + _passes_ns(route, box) / _SHARE + copies
-    extents, work, before = route.pair.extents, _products_ns(route, box, True), 0.0
+        return _products_ns(route, tiling) + _passes_ns(route, box) / _SHARE + copies
+    extents, work, before = route.pair.extents, _products_ns(route, tiling), 0.0
     for number, (axes, order) in enumerate(zip(route.operands, route.orders, strict=True)):
         if packed[number] and tiling.tiled[number]:
-            work += repeats[number] * axes.numel * _each_ns(axes, order, box)
+            work += repeats[number] * axes.numel * _each_ns(axes, order, box, is_shared=True)
         elif packed[number]:
             before += _copy_ns(axes, order, extents, 1.0)
     deep = -(-_count(extents, route.k) // _count(box, route.k))
     work += 0.3 * (deep - 1) * route.pair.out.numel
     cuts = _cuts(route, tiling)
-    each = _BOX_NS + (work + _passes_ns(route, box)) / cuts.boxes
-    return (
-        before
-        + _JOB_NS
-        + max(-(-cuts.items // _SHARE) * cuts.boxes / cuts.items * each, cuts.boxes * _BOX_NS)
-    )
+    each = _BOX_NS * cuts.boxes / cuts.items
+    each += (work + _passes_ns(route, box)) / (cuts.full * cuts.items / cuts.boxes)
+    return before + _JOB_NS + max(_rounds(cuts) * each, cuts.boxes * _BOX_NS)
+
+
+def _rounds(cuts: _Cuts) -> float:
+    """Return how many items of full size a thread computes until all are done."""
+    whole, rest = divmod(cuts.full * cuts.items / cuts.boxes, 1.0)
+    return -(-whole // _SHARE) + (0.0 if whole % _SHARE else rest)
 
 
 def floor_ns(route: Route) -> float:
@@ -139,7 +147,7 @@ def floor_ns(route: Route) -> float:
     m, n, k = (pair.count(labels) for labels in (route.m.axis, route.n.axis, c.k))
     total = 2 * math.prod(pair.extents.values()) / (_FLOPS_PER_NS * _SHARE)
     total *= 1 + 6 / max(m, n) + 6 / min(m, n) + 4 / k
-    each = (0.6 if x else 0.0 for x in route.packed)
+    each = (0.42 if x else 0.0 for x in route.packed)
     copies = sum(axes.numel * x for axes, x in zip(route.operands, each, strict=True))
     return total + copies / _SHARE
 
@@ -167,22 +175,25 @@ def _cuts(route: Route, tiling: Tiling) -> _Cuts:
     inner = 1
     if any(tiling.tiled[:2]):
         inner = n if tiling.tiled[0] else m
-    return _Cuts(batch * m * n, batch * m * n // inner)
+    full = route.pair.out.numel / _count(box, route.pair.out.labels)
+    return _Cuts(batch * m * n, full, batch * m * n // inner)
 
 
-def _products_ns(route: Route, box: Mapping[int, int], is_shared: bool) -> float:
+def _products_ns(route: Route, tiling: Tiling) -> float:
     """Return what all products cost: one thread where boxes are shared, else all of them."""
-    extents = route.pair.extents
+    extents, box, is_shared = route.pair.extents, tiling.chunks, tiling.is_shared
     m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
     calls = _count(extents, extents) / max(m * n * k, 1)
+    m, n = m + tiling.pads[0], n + tiling.pads[1]
     if _is_turned(route):
         m, n = n, m
     flops = 2 * m * n * k / _FLOPS_PER_NS
     if m * n * k >= _SHARED_WORK and not is_shared:
         handovers = _HANDOVER_NS * -(-k // _DEPTH)
         return calls * (flops / _SHARE * (1 + 16 / m + 16 / n + 20 / k) + handovers)
-    edge = 4 * (n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
-    flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + edge / n)
+    along = 4 * (n % 16).bit_count()  # columns beside those of vectors, by smaller kernels
+    across = 5 * (m % 4).bit_count() - m % 4
+    flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + along / n) * (1 + across / m)
     return calls * (flops + _CALL_NS)
 
 
@@ -200,13 +211,12 @@ def _is_turned(route: Route) -> bool:
 def _passes_ns(route: Route, box: Mapping[int, int]) -> float:
     """Return what one thread takes to read and write what is not packed."""
     total = 0.0
-    for number, axes in enumerate(route.operands[:2]):
-        if not route.packed[number] and axes.numel >= _SHARED_ELEMS:
-            total += axes.numel * (0.1 + _JUMP_NS / _side_by_side(axes, box))
-    if not route.packed[2]:
-        out = route.pair.out
-        run = _side_by_side(out, box, route.m.axis + route.n.axis)
-        total += out.numel * (0.2 + _JUMP_NS / run)
+    for number, (axes, matrix) in enumerate(zip(route.operands, route.matrices, strict=True)):
+        if route.packed[number] or (number < 2 and axes.numel < _SHARED_ELEMS):
+            continue
+        rows = _side_by_side(axes, box, matrix[0] + matrix[1])
+        each = (0.1, 0.1, 0.3)[number] + _JUMP_NS / _side_by_side(axes, box) + _ROW_NS / rows
+        total += axes.numel * each
     return total
 
 
@@ -215,10 +225,11 @@ def _copy_ns(axes: Axes, order: Labels, box: Mapping[int, int], repeat: float) -
     elems = _count(box, order)
     threads = _SHARE if elems >= _SHARED_ELEMS else 1
     tiles = repeat * axes.numel / max(elems, 1)
-    return tiles * (_TILE_NS + elems * _each_ns(axes, order, box) / threads)
+    begin = _TILE_NS if threads == 1 else _TEAM_NS
+    return tiles * (begin + elems * _each_ns(axes, order, box, is_shared=False) / threads)
 
 
-def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
+def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int], *, is_shared: bool) -> float:
     """Return what one thread takes for an element of a tile."""
     step = dict(zip(axes.labels, axes.strides, strict=True))
     extent = dict(zip(axes.labels, axes.dims, strict=True))
@@ -230,7 +241,9 @@ def _each_ns(axes: Axes, order: Labels, box: Mapping[int, int]) -> float:
         if box[label] < extent[label]:
             break
     fastest = box[order[-1]] if order else 1
-    each = 0.6 + (3 / together if together > 1 else 0.2 + 4 / fastest)
+    each = 0.8 + 4 / fastest
+    if together > 1:
+        each = 0.42 + 2 / together if is_shared else 0.6 + 3 / together
     each += _JUMP_NS / _side_by_side(axes, box)
     return each + (0.3 if _count(box, order) > _CACHED_ELEMS else 0.0)
 

@@ -171,9 +171,7 @@ class Product:
         product = PackedProduct(
             route, self._tiling, method.multiply, self._common, method.limits.apart
         )
-        return (
-            product.calls(a, b, c, memory) if product.is_short else [(product, (a, b, c, memory))]
-        )
+        return product.calls(a, b, c, memory)
 
     def _outer(self, arrays: Sequence[Array], out: Array) -> Call:
         pair: Pair = self._pair
