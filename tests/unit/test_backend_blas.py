@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from host_equations import operands, params_of
 from host_harness import calls_of, line_of, run, sample, steps_of
 
 from softcuda.backends import cpu_blas, cpu_fallback
-from softcuda.dtype import DType, bf16, f16, f32, f64
+from softcuda.dtype import DType, bf16, complex64, f16, f32, f64
 from softcuda.target import CPU
 from tests.tolerance import assert_close
 
@@ -76,6 +78,36 @@ def test_the_cheapest_is_packed(subscripts: str, extents: str, kernel: str) -> N
     inputs = operands(subscripts, extents, f32, f32, 0)
     [step] = steps_of(cpu_blas, "matmul", inputs, params_of(subscripts))
     assert step.kernel == kernel
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, f16, complex64])
+@pytest.mark.parametrize(
+    ("subscripts", "extents", "kernel"),
+    [
+        ("abc,abc->b", "a40 b30 c20", "matmul_parts"),
+        ("pabc,pqabc->bp", "a7 b5 c33 p3 q4", "matmul_parts"),
+        ("abc,abc->b", "a40 b30 c5", ""),  # runs are short
+        ("abc,abc->a", "a40 b30 c20", "matmul"),  # one run
+    ],
+)
+def test_dots_of_labels_that_are_no_run_are_those_of_parts(
+    subscripts: str, extents: str, kernel: str, dtype: DType
+) -> None:
+    inputs = operands(subscripts, extents, dtype, dtype, 0)
+    params = params_of(subscripts)
+    [step] = steps_of(cpu_blas, "matmul", inputs, params)
+    if kernel and dtype is not f16:
+        assert step.kernel == kernel
+    calls, out = calls_of(cpu_blas, "matmul", inputs, params)
+    for _ in range(2):
+        for function, arguments in calls:
+            function(*arguments)
+    number = complex if dtype.is_complex else float
+    wide = [x.astype(number) for x in inputs]
+    scale = np.einsum(subscripts, *map(np.abs, wide))
+    expected = np.einsum(subscripts, *wide)
+    terms = math.prod(inputs[0].shape)
+    assert_close(out, expected, dtype, "matmul", k_extent=terms, scale=scale)
 
 
 @pytest.mark.parametrize("thin", [15, 16, 22, 23, 126, 129])

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from softcuda.backends.host.views import strided
 from softcuda.backends.steps import Operand
 from softcuda.contraction.axes import Axes, fuse_axes
 from softcuda.contraction.classes import Classes, classify
@@ -84,4 +85,4 @@ def _pair(a: Axes, b: Axes, out: Axes) -> Pair:
 def with_axes(array: Array, axes: Axes) -> Array:
     """Return a view of `array` (whose first element stays first) with other axes."""
     size = array.itemsize
-    return np.lib.stride_tricks.as_strided(array, axes.dims, tuple(s * size for s in axes.strides))
+    return strided(array, axes.dims, tuple([s * size for s in axes.strides]))

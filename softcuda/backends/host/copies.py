@@ -19,6 +19,7 @@ import numpy as np
 from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.pieces import Box
 from softcuda.backends.host.tiles import part_of
+from softcuda.backends.host.views import strided
 from softcuda.backends.host.workers import SHARED
 from softcuda.contraction.axes import Axes, fuse_axes
 from softcuda.graph.params import Dims
@@ -201,7 +202,7 @@ def _items(array: Array, dims: Dims, strides: Dims, item: int) -> Array:
     size = array.itemsize
     steps = tuple(stride * size for stride in strides)
     if item == 1:
-        return np.lib.stride_tricks.as_strided(array, dims, steps)
-    runs = np.lib.stride_tricks.as_strided(array, (*dims, item), (*steps, size))
+        return strided(array, dims, steps)
+    runs = strided(array, (*dims, item), (*steps, size))
     items: Array = runs.view(np.dtype((np.void, item * size)))[..., 0]
     return items

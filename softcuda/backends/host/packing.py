@@ -18,7 +18,7 @@ from softcuda.backends.host.tiling import Tiling
 from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType
 
-__all__ = ["Do", "LabelBox", "PackedOperand", "matrices_of", "oriented"]
+__all__ = ["Do", "LabelBox", "PackedOperand", "matrices_of", "oriented", "stack_of"]
 
 Array = np.ndarray[Any, Any]
 Do = Callable[..., None]  # makes a call of a function with arguments, or notes it
@@ -35,11 +35,10 @@ class LabelBox(NamedTuple):
     k: slice
 
 
-def matrices_of(array: Array, axes: Axes, route: Route, number: int) -> Array:
-    """Return an operand as a stack of matrices, where its axes allow that.
+def stack_of(axes: Axes, route: Route, number: int) -> Axes:
+    """Return the axes of an operand as a stack of matrices, where they allow that.
 
     Args:
-        array: its memory, the first element first.
         axes: where its labels lie.
         route: which of them are rows and columns.
         number: 0 for a, 1 for b, 2 for out.
@@ -48,7 +47,12 @@ def matrices_of(array: Array, axes: Axes, route: Route, number: int) -> Array:
         Axes [loops, rows, columns]; a loop that the operand lacks has extent 1.
     """
     rows, columns = (_one_axis(axes.over(labels)) for labels in route.matrices[number])
-    return with_axes(array, matrix_axes(axes.over(route.loops), rows, columns))
+    return matrix_axes(axes.over(route.loops), rows, columns)
+
+
+def matrices_of(array: Array, axes: Axes, route: Route, number: int) -> Array:
+    """Return an operand as a stack of matrices; its first element is that of `array`."""
+    return with_axes(array, stack_of(axes, route, number))
 
 
 def _one_axis(run: Axes) -> tuple[int, int]:

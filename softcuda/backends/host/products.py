@@ -11,7 +11,7 @@ import numpy as np
 from softcuda.backends.host.contraction import Pair, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
 from softcuda.backends.host.packed import PackedProduct
-from softcuda.backends.host.packing import matrices_of, oriented
+from softcuda.backends.host.packing import oriented, stack_of
 from softcuda.backends.host.prices import cheapest
 from softcuda.backends.host.reductions import bind_sum
 from softcuda.backends.host.routes import Asked, Route
@@ -28,6 +28,8 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 # From this k on the inner loop of a product runs along k, below along n.
 _LONG_K = 16
+
+_LEAST_RUN = 16  # neighbours of a part
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,16 @@ class Product:
     ) -> None:
         self._first = pair_of(inputs[0], inputs[1], out, params)
         self._summed = self._first.summed()
-        self._pair = self._summed.fused()
+        fused = self._summed.fused()
+        self._out = fused.out
+        self._parts = _parts_of(fused)
+        self._pair = fused if self._parts is None else fused.with_result(self._parts)
         self._method = method
         self._compute = compute
         self._common = out.dtype
         self._route: Route | None = None
         self._tiling: Tiling | None = None
+        self._stacks: list[Axes] = []
         if self._pair.classes.k and 0 not in self._pair.extents.values():
             self._plan([*inputs, out])
 
@@ -84,12 +90,18 @@ class Product:
             compute in method.direct and (operand.dtype is compute or summed)
             for operand, summed in zip(operands, is_summed, strict=True)
         )
+        out = out or self._parts is not None
         by_columns = method.by_columns and self._depth >= _LONG_K
         asked = Asked((a, b, out), by_columns, method.limits.tile, method.limits.whole)
         choice = cheapest(self._pair, asked, method.limits)
         self._route = choice.route
         if any(choice.route.packed) or choice.tiling.is_shared:
             self._tiling = choice.tiling
+        else:
+            self._stacks = [
+                stack_of(axes, choice.route, number)
+                for number, axes in enumerate(choice.route.operands)
+            ]
 
     @property
     def _depth(self) -> int:
@@ -104,10 +116,12 @@ class Product:
         """The name of what is done.
 
         `outer` without a sum, else `matmul`, `_shared` where threads take a box each, `_packed`
-        and what is packed.
+        and what is packed, `_parts` where dots of parts are added.
         """
         if not self._pair.classes.k:
             return "outer"
+        if self._parts is not None:
+            return "matmul_parts"
         if self._route is None or self._tiling is None:
             return "matmul"
         packed = zip(("a", "b", "out"), self._route.packed, strict=True)
@@ -117,14 +131,15 @@ class Product:
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch of the sums over private labels and of packed tiles [bytes]."""
+        """Scratch of the sums over private labels, of dots of parts, of packed tiles [bytes]."""
         size = self._compute.itemsize
+        parts = 0 if self._parts is None else self._parts.numel * size
         sums = sum(
             axes.numel * size
             for axes, private in zip((self._pair.a, self._pair.b), self._private, strict=True)
             if private
         )
-        return sums + (sum(self._tiling.whole) * size if self._tiling else 0)
+        return sums + parts + (sum(self._tiling.whole) * size if self._tiling else 0)
 
     def bind(self, inputs: Sequence[Array], out: Array, scratch: Array | None) -> list[Call]:
         """Return the calls of the contraction on these arrays.
@@ -150,7 +165,13 @@ class Product:
             axes = tuple(i for i, label in enumerate(before.labels) if label in private)
             calls.append(bind_sum(with_axes(source, before), axes, total.reshape(after.dims)))
             arrays.append(total)
-        return [*calls, *self._product(arrays, out, memory)]
+        if self._parts is None:
+            return [*calls, *self._product(arrays, out, memory)]
+        parts, memory = memory[: self._parts.numel], memory[self._parts.numel :]
+        calls += self._product(arrays, parts, memory)
+        summed = tuple(range(len(self._parts.labels) - len(self._out.labels)))
+        dots = parts.reshape(self._parts.dims)
+        return [*calls, bind_sum(dots, summed, with_axes(out, self._out))]
 
     def _product(self, arrays: Sequence[Array], out: Array, memory: Array) -> list[Call]:
         pair = self._pair
@@ -161,10 +182,7 @@ class Product:
             return [(out.fill, (0,))]
         whole = (*arrays, out)
         if self._tiling is None:
-            a, b, c = (
-                matrices_of(array, axes, route, number)
-                for number, (array, axes) in enumerate(zip(whole, route.operands, strict=True))
-            )
+            a, b, c = map(with_axes, whole, self._stacks)
             return [(self._method.multiply, oriented(a, b, c))]
         a, b, c = (with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True))
         method = self._method
@@ -191,3 +209,20 @@ class Product:
 
 def _aligned(axes: Axes, out: Axes) -> Axes:
     return axes.over(out.labels)
+
+
+def _parts_of(pair: Pair) -> Axes | None:
+    """Return the axes of dots of parts; None where a contraction is better done at once.
+
+    A dot of labels that are no one run of both operands would be packed whole. Dots along the run
+    that both have, one for each element of the others, are added up instead.
+    """
+    classes = pair.classes
+    if classes.m or classes.n or len(classes.k) < 2 or 0 in pair.extents.values():
+        return None
+    steps = [dict(zip(axes.labels, axes.strides, strict=True)) for axes in (pair.a, pair.b)]
+    runs = [x for x in classes.k if all(step[x] == 1 for step in steps)]
+    if not runs or pair.extents[runs[0]] < _LEAST_RUN:
+        return None
+    order = (*(label for label in classes.k if label != runs[0]), *pair.out.labels)
+    return Axes.dense(order, pair.dims(order))
