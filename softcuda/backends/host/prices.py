@@ -1,12 +1,13 @@
 """The price of a route: one rule, which knows nothing but extents and strides.
 
     small products  2 m n k / 120 ns * (1 + 6/m + 6/n + 5/k), and 100 ns each
+    by vectors      0.1 ns an element of the matrix, and 50 ns each
     large ones      half of 2 m n k / 120 ns * (1 + 16/m + 16/n + 20/k), and 8 us for each 384 of k:
                     those from m n k = 2^20 on, which BLAS shares among its threads
     copies          0.6 ns an element, 0.8 in a transposition, more for short runs; 3 us a tile,
                     15 where threads share it
     in place        0.1 ns an element that is read, 0.3 that is written, more for short runs
-    boxes           8 us each where threads take a box each, half of all else then, and copies of
+    boxes           25 us each where threads take a box each, half of all else then, and copies of
                     runs 0.42 ns an element
 
 Measured with OpenBLAS (its kernels for AVX2 and for AVX-512) and NumPy on two cores, 2026-11 and
@@ -31,13 +32,14 @@ Labels = tuple[int, ...]
 _FLOPS_PER_NS: Final = 120.0
 _SMALL_WORK: Final = 1 << 18  # multiplications that take less time than the whole search
 _CALL_NS: Final = 100.0  # of one product among the loops of numpy.matmul
+_READ_NS: Final = 0.1  # of an element of a matrix that meets a vector
 _HANDOVER_NS: Final = 8000.0  # between the threads of BLAS that share a product
 _DEPTH: Final = 384  # along k, after which they wait for each other
 _CONTENTION: Final = 1.5  # of copies between large products: threads of BLAS still wait for work
 _TILE_NS: Final = 3000.0
 _TEAM_NS: Final = 15000.0  # of a tile that is copied by several threads
-_BOX_NS: Final = 8000.0  # calls of a box, which one thread at a time begins
-_JOB_NS: Final = 100000.0  # until threads begin, and are waited for; a busy core makes it more
+_BOX_NS: Final = 25000.0  # calls of a box, made anew where operands are other arrays
+_JOB_NS: Final = 40000.0  # until threads begin, and are waited for
 _SHARED_WORK: Final = 1 << 20  # m * n * k from which OpenBLAS shares a product
 _SHARED_ELEMS: Final = 1 << 15  # elements from which a copy is shared
 _CACHED_ELEMS: Final = 1 << 19  # a larger tile does not stay in a second-level cache
@@ -185,6 +187,8 @@ def _products_ns(route: Route, tiling: Tiling) -> float:
     m, n, k = (_count(box, labels) for labels in (route.m.axis, route.n.axis, route.k))
     calls = _count(extents, extents) / max(m * n * k, 1)
     m, n = m + tiling.pads[0], n + tiling.pads[1]
+    if min(m, n) == 1:  # BLAS reads the larger operand once
+        return calls * (_CALL_NS / 2 + _READ_NS * max(m, n) * k)
     if _is_turned(route):
         m, n = n, m
     flops = 2 * m * n * k / _FLOPS_PER_NS
