@@ -44,7 +44,7 @@ class ExplicitPath:
 def read_path(given: Iterable[Any]) -> ExplicitPath:
     """Return a path that is given as a sequence, such as np.einsum_path returns.
 
-    The text that np.einsum_path returns beside its path may be there too.
+    What np.einsum_path or opt_einsum.contract_path return beside the path may be there too.
 
     Raises:
         ArgumentTypeError: it has no order, or an entry is neither positions nor sliced labels.
@@ -73,8 +73,9 @@ def read_path(given: Iterable[Any]) -> ExplicitPath:
 
 
 def _is_report(entry: Any) -> bool:
-    """Return whether this is the text that np.einsum_path returns beside its path."""
-    return isinstance(entry, str) and entry != _NUMPY
+    """Return whether this is what np.einsum_path or opt_einsum returns beside its path."""
+    is_text = isinstance(entry, str) and entry != _NUMPY
+    return is_text or hasattr(entry, "contraction_list")
 
 
 def _position(given: Any) -> int:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ELLIPSIS", "Span", "Spelling", "ellipsis_axis", "listed", "marked", "spell"]
+__all__ = ["ELLIPSIS", "Span", "Spelling", "ellipsis_axis", "is_label", "listed", "marked", "spell"]
 
 ELLIPSIS = "..."
 
@@ -29,6 +29,19 @@ class Spelling:
     text: str
     operands: tuple[Span, ...]
     labels: tuple[tuple[Span, ...], ...]
+
+
+def is_label(char: str) -> bool:
+    """Return whether a character names a label: a letter, or a symbol among those of opt_einsum.
+
+    opt_einsum and cotengra count their labels from U+00C0 on, the sign of multiplication included;
+    arrows, dashes and quotes, which begin at U+2000, are likelier slips of the pen.
+
+    Example:
+        >>> [is_label(char) for char in ("a", "ß", chr(0xD7), "1", "#", chr(0x2192))]
+        [True, True, True, False, False, False]
+    """
+    return char.isalpha() or ("\u00c0" <= char < "\u2000" and unicodedata.category(char)[0] == "S")
 
 
 def ellipsis_axis(axis: int) -> str:
@@ -54,7 +67,7 @@ def spell(inputs: Sequence[Sequence[str]], output: Sequence[str] | None) -> Spel
     """
     terms = [_with_ellipsis(names) for names in (*inputs, output or ())]
     is_joined = all(
-        (len(text) == 1 and text.isalpha()) or text == ELLIPSIS
+        (len(text) == 1 and is_label(text)) or text == ELLIPSIS
         for term in terms
         for text, _ in term
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from softcuda.contraction.marks import ELLIPSIS, Span, listed, marked, spell
+from softcuda.contraction.marks import ELLIPSIS, Span, is_label, listed, marked, spell
 from softcuda.errors import ArgumentTypeError, ExpressionError
 
 __all__ = ["Subscripts", "parse_expression", "parse_labels"]
@@ -101,13 +101,16 @@ def _tokens(text: str) -> list[_Token]:
     while at < len(dense):
         char = dense[at]
         length = next((len(word) for word in (ELLIPSIS, "->") if dense.startswith(word, at)), 1)
-        if length == 1 and char != "," and not char.isalpha():
+        if length == 1 and char != "," and not is_label(char):
             what = {
                 ".": "a lone dot; an ellipsis has three",
                 "-": "a '-' without '>'; an arrow is '->'",
                 ">": "a '>' without '-'; an arrow is '->'",
             }.get(char, f"{char!r}, which is no letter")
-            allowed = "allowed are letters of any script, ',', '->' and '...'"
+            allowed = (
+                "allowed are letters of any script, ',', '->' and '...'; other labels go in lists, "
+                "one behind each operand"
+            )
             raise _wrong(f"{what}; {allowed}", text, (places[at], places[at] + 1))
         span = (places[at], places[at + length - 1] + 1)
         tokens.append(_Token(dense[at : at + length], span))

@@ -26,6 +26,7 @@ from softcuda.named.recipe import PathOptions, Recipe, as_optimizer, instantiate
 from softcuda.named.recipe_writer import recipe_of
 from softcuda.profile.model import Profile
 from softcuda.running import compile
+from softcuda.sizes import counted
 from softcuda.tensor import Tensor
 
 __all__ = [
@@ -38,9 +39,12 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class EinsumPath(ContractionPath):
     """A path that also knows where each of its steps runs; print it.
+
+    `positions` are its steps as NumPy and opt_einsum take them: `np.einsum(..., optimize=
+    ["einsum_path", *path.positions])`.
 
     Attributes:
         backends: the backend_id of each step.
@@ -49,6 +53,10 @@ class EinsumPath(ContractionPath):
 
     backends: tuple[str, ...]
     strides: tuple[Dims, ...]
+
+    def __repr__(self) -> str:
+        steps = counted(len(self.backends), "step")
+        return f"<EinsumPath {self.equation}, {steps}; print it>"
 
     def __str__(self) -> str:
         return ContractionPath.describe(self, self.backends, self.strides)

@@ -59,6 +59,13 @@ def test_numpys_own_path() -> None:
     assert path_of(CHAIN, optimize=given).positions == tuple(map(tuple, given[1:]))
 
 
+def test_what_opt_einsum_returns_beside_a_path() -> None:
+    """Its contract_path returns the path and a report, which is an object."""
+    report = type("PathInfo", (), {"contraction_list": []})()
+    given = [(2, 3), (0, 1), (0, 1)]
+    assert path_of(CHAIN, optimize=(given, report)).positions == tuple(given)
+
+
 def test_a_group_of_many_is_done_in_pairs() -> None:
     path = path_of(CHAIN, optimize=[(0, 1, 2, 3)])
     assert path.flops == path_of(CHAIN).flops

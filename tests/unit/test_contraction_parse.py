@@ -37,6 +37,8 @@ READ = {
     "i . . . - > . . . i": "i...->...i",
     "ж漢,漢β": "ж漢,漢β->βж",
     "i j , j k -> i k": "ij,jk->ik",
+    # What opt_einsum.get_symbol names 75 and 107: the signs of multiplication and division.
+    "\u00d7\u00f7,\u00f7a->a\u00d7": "\u00d7\u00f7,\u00f7a->a\u00d7",
 }
 
 # expression -> (what the message says, the marked place).
@@ -61,6 +63,7 @@ REFUSED = {
     ),
     "->k": ("output label k is in no input; allowed are the labels of the inputs: none", (2, 3)),
     "i j -> i  q": ("output label q is in no input", (10, 11)),
+    "i→i": ("'→', which is no letter", (1, 2)),
     "e\u0301->": ("'\u0301', which is no letter", (1, 2)),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from softcuda.backends.host.blocks import MANY_TERMS, multiply_by_parts
 from softcuda.backends.host.contraction import Pair, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
 from softcuda.backends.host.packed import PackedProduct
@@ -182,14 +183,20 @@ class Product:
             return [(out.fill, (0,))]
         whole = (*arrays, out)
         if self._tiling is None:
-            a, b, c = map(with_axes, whole, self._stacks)
-            return [(self._method.multiply, oriented(a, b, c))]
+            matrices = oriented(*map(with_axes, whole, self._stacks))
+            if self._is_long(*matrices):
+                return [(multiply_by_parts, (self._method.multiply, *matrices))]
+            return [(self._method.multiply, matrices)]
         a, b, c = (with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True))
         method = self._method
         product = PackedProduct(
             route, self._tiling, method.multiply, self._common, method.limits.apart
         )
         return product.calls(a, b, c, memory)
+
+    def _is_long(self, a: Array, b: Array, out: Array) -> bool:
+        """Return whether BLAS would add up so many terms one after the other that they get lost."""
+        return bool(a.shape[-1] >= MANY_TERMS and min(out.shape[-2:]) == 1)
 
     def _outer(self, arrays: Sequence[Array], out: Array) -> Call:
         pair: Pair = self._pair
