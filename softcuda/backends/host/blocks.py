@@ -18,6 +18,8 @@ __all__ = [
     "MatrixBlock",
     "block_of",
     "cut_by_rows",
+    "has_many_terms",
+    "multiply_any",
     "multiply_by_parts",
     "multiply_in_blocks",
 ]
@@ -131,6 +133,24 @@ def _columns(array: Array, parts: int) -> Array:
     """Return [..., parts, rows, columns / parts] of [..., rows, columns], a view."""
     *outer, rows, columns = array.shape
     return array.reshape(*outer, rows, parts, columns // parts).swapaxes(-2, -3)
+
+
+def has_many_terms(a: Array, out: Array) -> bool:
+    """Return whether BLAS would add up so many terms one after the other that they get lost.
+
+    Args:
+        a: [..., m, k].
+        out: [..., m, n].
+    """
+    return bool(a.shape[-1] >= MANY_TERMS and min(out.shape[-2:]) == 1)
+
+
+def multiply_any(multiply: Multiply, a: Array, b: Array, out: Array) -> None:
+    """Write a @ b into `out`; see `multiply_by_parts`, which it is where a dot has many terms."""
+    if has_many_terms(a, out):
+        multiply_by_parts(multiply, a, b, out)
+    else:
+        multiply(a, b, out)
 
 
 def multiply_by_parts(multiply: Multiply, a: Array, b: Array, out: Array) -> None:

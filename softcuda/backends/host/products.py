@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from softcuda.backends.host.blocks import MANY_TERMS, multiply_by_parts
+from softcuda.backends.host.blocks import (
+    MANY_TERMS,
+    has_many_terms,
+    multiply_any,
+    multiply_by_parts,
+)
 from softcuda.backends.host.contraction import Pair, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
 from softcuda.backends.host.packed import PackedProduct
@@ -184,19 +190,16 @@ class Product:
         whole = (*arrays, out)
         if self._tiling is None:
             matrices = oriented(*map(with_axes, whole, self._stacks))
-            if self._is_long(*matrices):
+            if has_many_terms(matrices[0], matrices[2]):
                 return [(multiply_by_parts, (self._method.multiply, *matrices))]
             return [(self._method.multiply, matrices)]
         a, b, c = (with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True))
         method = self._method
-        product = PackedProduct(
-            route, self._tiling, method.multiply, self._common, method.limits.apart
-        )
+        multiply = method.multiply
+        if self._depth >= MANY_TERMS:
+            multiply = partial(multiply_any, multiply)
+        product = PackedProduct(route, self._tiling, multiply, self._common, method.limits.apart)
         return product.calls(a, b, c, memory)
-
-    def _is_long(self, a: Array, b: Array, out: Array) -> bool:
-        """Return whether BLAS would add up so many terms one after the other that they get lost."""
-        return bool(a.shape[-1] >= MANY_TERMS and min(out.shape[-2:]) == 1)
 
     def _outer(self, arrays: Sequence[Array], out: Array) -> Call:
         pair: Pair = self._pair
