@@ -92,7 +92,9 @@ def checked_list(what: str, given: Any, count: int) -> Sequence[Any]:
             f"Plan: the {what}s are of type {type(given).__name__}; allowed is a list or a tuple"
         )
     if len(given) != count:
-        raise ArgumentError(f"Plan: {counted(count, what)} expected, {len(given)} given")
+        names = ", ".join(("alpha", "beta", "gamma")[:count]) if what == "scalar" else ""
+        allowed = f"; pass [{names}]" if names else ""
+        raise ArgumentError(f"Plan: {counted(count, what)} expected, {len(given)} given{allowed}")
     return given
 
 
