@@ -10,6 +10,8 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
+import numpy as np
+
 from softcuda.contraction.equation import Equation
 from softcuda.contraction.path import ContractionPath
 from softcuda.contraction.slicing import Storage
@@ -63,7 +65,7 @@ def checked_limit(what: str, memory_limit: Any) -> int | None:
     """
     if memory_limit is None:
         return None
-    if isinstance(memory_limit, bool) or not isinstance(memory_limit, int):
+    if isinstance(memory_limit, bool) or not isinstance(memory_limit, (int, np.integer)):
         raise ArgumentTypeError(
             f"{what}: memory_limit is {memory_limit!r}; allowed are None and a number of bytes"
         )
@@ -72,7 +74,7 @@ def checked_limit(what: str, memory_limit: Any) -> int | None:
             f"{what}: memory_limit is {memory_limit}; allowed are 1 byte and more, and None for a "
             "quarter of the free memory"
         )
-    return memory_limit
+    return int(memory_limit)
 
 
 def is_large(path: ContractionPath) -> bool:

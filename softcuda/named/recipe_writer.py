@@ -202,7 +202,8 @@ class _Writer:
         kind = self._scalars[1]
         if kind is Scalar.ZERO:
             return Value(aligned, output)
-        addend = sketch.spread(Value(c, operation.equation.inputs[number]), output)
+        own = sketch.distinct(Value(c, operation.equation.inputs[number]))
+        addend = sketch.spread(own, output)
         if kind is Scalar.ONE:
             return Value(sketch.add("add", aligned, sketch.cast(addend, both)), output)
         beta = sketch.operand((), both)

@@ -22,7 +22,7 @@ def target_of(out: Any) -> Any:
     """Return the memory of an output: an array of the host, or a device array.
 
     Raises:
-        ArgumentTypeError: a tensor that is no variable, or no array.
+        ArgumentTypeError: a tensor that is no variable, a masked array, or no array.
         ArgumentError: a read-only array.
     """
     if isinstance(out, Tensor):
@@ -40,6 +40,13 @@ def target_of(out: Any) -> Any:
                 "array, a softcuda.variable, and an array in CUDA memory"
             )
         return shared
+    if type(out) is not np.ndarray:
+        if isinstance(out, np.ma.MaskedArray):
+            raise ArgumentTypeError(
+                f"Plan: the output, a masked array of shape {list(out.shape)}, would be written "
+                "under its mask; allowed is a plain array, such as its .data"
+            )
+        out = out.view(np.ndarray)  # a subclass may answer for itself
     if not out.flags.writeable:
         raise ArgumentError(
             f"Plan: the output, an array of shape {list(out.shape)}, is read-only; allowed is a "
