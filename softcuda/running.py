@@ -244,11 +244,17 @@ def compile_traced(
     )
 
 
-def explain(tensor: Node, config: Config = None) -> str:
+def explain(
+    tensor: Node, config: Config = None, *, target: str | Profile | Target | None = None
+) -> str:
     """Return what compiling the tensor's graph decides for it, and by which profile line.
 
-    Nothing runs. An evaluated tensor is a leaf and has nothing to decide: of it the backend that
-    computed it is named.
+    Nothing runs. Of an evaluated tensor, a leaf, the backend that computed it is named.
+
+    Args:
+        tensor: what is explained.
+        config: the profile, as in `compile`.
+        target: as in `compile`: of a device that is not here.
 
     Raises:
         ArgumentTypeError: it is no tensor.
@@ -260,27 +266,25 @@ def explain(tensor: Node, config: Config = None) -> str:
             "tensor; print(softcuda.compile(outputs)) shows what was decided for all of a graph"
         )
     if not tensor.is_leaf:
-        return compile(tensor, config).explain(tensor)
-    about = f"{tensor.op.name} {list(tensor.dims)} {tensor.dtype}"
-    if tensor.backend_id is None:
+        return compile(tensor, config, target=target).explain(tensor)
+    name, backend_id = tensor.op.name, tensor.backend_id
+    about = f"{name} {list(tensor.dims)} {tensor.dtype}"
+    if backend_id is None:
         return f"{about}: a leaf, nothing runs for it"
-    made = f"computed by {tensor.backend_id} as op {tensor.op.name}"
-    if tensor.backend_id == "folded":
-        made = f"op {tensor.op.name} was folded away by simplify"
-    elif tensor.backend_id == "view":
-        made = f"a view, made by op {tensor.op.name}"
+    folded, view = f"op {name} was folded away by simplify", f"a view, made by op {name}"
+    made = f"computed by {backend_id} as op {name}"
+    made = {"folded": folded, "view": view}.get(backend_id, made)
     return f"{about}: {made}; its value is there, nothing runs"
 
 
 def frozen_ids(traced: Traced, program: Program) -> list[tuple[int, str]]:
     """Return the number of each traced node that is computed, and the backend frozen for it."""
-    found = []
     lines = traced.graph.lines[: len(traced.nodes)]  # those behind were made by the trace itself
-    for number, (line, origin) in enumerate(zip(lines, program.origin, strict=False)):
-        if line.op.kind is not Kind.LEAF:
-            backend_id = "folded" if origin < 0 else program.choices[origin].backend_id
-            found.append((number, backend_id))
-    return found
+    return [
+        (number, "folded" if origin < 0 else program.choices[origin].backend_id)
+        for number, (line, origin) in enumerate(zip(lines, program.origin, strict=False))
+        if line.op.kind is not Kind.LEAF
+    ]
 
 
 def freeze(nodes: Sequence[Node], ids: Sequence[tuple[int, str]]) -> None:

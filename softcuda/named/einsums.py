@@ -27,6 +27,7 @@ from softcuda.named.recipe_writer import recipe_of
 from softcuda.profile.model import Profile
 from softcuda.running import compile
 from softcuda.sizes import counted
+from softcuda.target import Target
 from softcuda.tensor import Tensor
 
 __all__ = [
@@ -130,6 +131,7 @@ def einsum_path(
     optimize: Any = "auto",
     memory_limit: int | None = None,
     config: str | os.PathLike[str] | Profile | None = None,
+    target: str | Profile | Target | None = None,
 ) -> EinsumPath:
     """Return the order in which `einsum_with_options` computes; print it.
 
@@ -143,17 +145,19 @@ def einsum_path(
         optimize: as in `einsum`.
         memory_limit: as in `einsum`.
         config: the profile that chooses backends; as in `compile`.
+        target: as in `compile`: the backends of a device that is not here.
 
     Raises:
         ExpressionError, ShapeError, DTypeError, ArgumentError, ArgumentTypeError: as in
             `einsum_with_options`.
         ConfigError: the profile cannot be used.
+        NoDeviceError: it names CUDA backends, there is no device, and no target is given.
     """
     wanted = None if output_dtype is None else as_dtype(output_dtype)
     subscripts, tensors = _read(arguments)
     recipe = _recipe(subscripts, tensors, wanted, compute, optimize, memory_limit)
     nodes = instantiate(recipe, tensors)
-    executable = compile(nodes[recipe.result], config)
+    executable = compile(nodes[recipe.result], config, target=target)
     backends = tuple(executable.backend_id(nodes[line]) for line in recipe.steps)
     path = recipe.path
     parts = {field.name: getattr(path, field.name) for field in fields(ContractionPath)}

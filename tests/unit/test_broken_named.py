@@ -61,3 +61,11 @@ def test_a_memory_limit_of_numpy() -> None:
     assert len(str(path).splitlines()) > 2
     with pytest.raises(ArgumentTypeError, match=r"memory_limit is 2\.5"):
         sc.einsum_path("ij,jk->ik", A, B, memory_limit=2.5, config="default")
+
+
+def test_paths_and_explanations_of_a_device_that_is_not_here() -> None:
+    x = sc.zeros((1024, 1024))
+    path = sc.einsum_path("ij,jk->ik", x, x, config="nvidia-h200", target="sm_90a")
+    assert path.backends[0].startswith("cuda_") and path.backends[0] in str(path)
+    told = sc.explain(sc.einsum("ij,jk->ik", x, x), "nvidia-h200", target="sm_90a")
+    assert path.backends[0] in told and "rule:" in told
