@@ -81,5 +81,8 @@ def test_turned_operands(dtype: DType) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_chains_of_every_width(arch: str) -> None:
-    check((reduced(*case, columns) for case in WIDE for columns in (1024, 333)), arch)
+    """A chain of either width for two of the architectures, so that each meets every chain."""
+    turn = ARCHITECTURES.index(arch) % 2
+    dealt = [(*case, (1024, 333)[(number + turn) % 2]) for number, case in enumerate(WIDE)]
+    check((reduced(*case) for case in dealt), arch)
     check((output for dtype in (f32, f64, bf16) for output in turned(dtype)), arch)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from yardsticks import slowness
 
 import softcuda as sc
 from softcuda.dtype import f64
@@ -284,8 +285,9 @@ def test_a_value_without_history_keeps_nothing_alive() -> None:
 
 
 def test_a_graph_of_a_thousand_nodes_is_differentiated_in_40_ms() -> None:
-    seconds = []
-    while len(seconds) < 10 and min(seconds, default=1.0) >= 0.04:
+    seconds: list[float] = []
+    bound = 0.04 * slowness()
+    while len(seconds) < 10 and min(seconds, default=1.0) >= bound:
         start = time.process_time()
         x = sc.tensor(np.ones(4))
         y = x
@@ -293,4 +295,4 @@ def test_a_graph_of_a_thousand_nodes_is_differentiated_in_40_ms() -> None:
             y = ((y * 1.5).tanh() + x) * 0.5
         assert sc.grad(y, x) is not None
         seconds.append(time.process_time() - start)
-    assert min(seconds) < 0.04, f"defining and differentiating 1000 nodes took {seconds} s"
+    assert min(seconds) < bound, f"defining and differentiating 1000 nodes took {seconds} s"

@@ -9,6 +9,7 @@ from itertools import pairwise, product
 from random import Random
 
 import pytest
+from yardsticks import slowness
 
 from softcuda.compiler import cut_network
 from softcuda.compiler.min_cut import (
@@ -193,6 +194,7 @@ def test_ten_thousand_nodes_take_less_than_a_second(
         nodes.append(PricedNode(costs[0], costs[1], copy_us, copy_us, read))
     started = time.process_time()
     found = assignment(nodes)
-    assert time.process_time() - started < 1
+    taken = time.process_time() - started
+    assert taken < slowness()
     ends = ([False] * MANY, [True] * MANY, [k >= MANY // 2 for k in range(MANY)])
     assert assignment_us(nodes, found) <= min(assignment_us(nodes, end) for end in ends)

@@ -8,6 +8,7 @@ import pickle
 import time
 
 import pytest
+from yardsticks import slowness
 
 import softcuda as sc
 from benchmarks.large_profile import large_profile
@@ -69,7 +70,7 @@ def test_loading_and_compiling_is_quick(text: bytes) -> None:
         profile = load(text)
         compile_graph(graph, Settings(profile, default_profile(), profile.device.target))
         taken.append(time.thread_time() - begin)
-    assert min(taken) < LOAD_AND_COMPILE_S
+    assert min(taken) < LOAD_AND_COMPILE_S * slowness()
 
 
 def test_costs_are_the_same_whoever_reads_them(made: Profile, text: bytes) -> None:
