@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ from softcuda.backends.steps import Step
 from softcuda.compiler.program import Program
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.outputs import Slot
-from softcuda.executor.templates import CallTemplate, calls_of, template_of
+from softcuda.executor.templates import CallTemplate, calls_of, replay_of, template_of
 from softcuda.graph.op import OPS
 from softcuda.interrupts import Uninterrupted
 
@@ -36,9 +36,9 @@ class StepCalls:
     Attributes:
         flat: the calls of all steps in order.
         stale: the steps whose calls do not fit the memory any more.
-        direct: the one function of NumPy that the whole program is, called with the leaves as they
-            are, in their order, and its only output; None where it is more than that, or was not
-            bound yet.
+        direct: what the whole program is where it is nothing but functions of NumPy, called with
+            the arrays of the leaves, in their order, and of its only output; None where it is more
+            than that, or was not bound yet.
         is_delicate: whether what changes variables is more than one call of NumPy, so that an
             interrupt would leave one half written, or some changed and others not.
     """
@@ -52,7 +52,8 @@ class StepCalls:
         self._templates: dict[int, CallTemplate | None] = {}
         self.flat: list[Call] = []
         self.stale: set[int] = set()
-        self.direct: np.ufunc | None = None
+        self.direct: Callable[..., Any] | None = None
+        self._may_be_direct = device is None and len(program.output_lines) == 1 == len(memory.rings)
         self.is_delicate = False
         self._is_whole = True
         self.reset()
@@ -153,6 +154,9 @@ class StepCalls:
                 self._starts[number] = at
                 at += len(calls)
             self._starts[-1] = at
+        if self._may_be_direct:
+            self._may_be_direct = False
+            self.direct = self._find_direct()
         if changes_variables:
             changing = self.flat[self._starts[self._program.ending] :]
             self._is_whole = all(isinstance(function, _WHOLE) for function, _ in changing)
@@ -176,27 +180,22 @@ class StepCalls:
         calls = bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
         if number not in self._templates and step.backend_id not in added_devices():
             self._templates[number] = template_of(calls, [*inputs, *outputs])
-            self.direct = self._find_direct()
         return calls
 
-    def _find_direct(self) -> np.ufunc | None:
-        """Return `direct`, once the first step has a template.
+    def _find_direct(self) -> Callable[..., Any] | None:
+        """Return `direct`, once every step is bound.
 
-        Where no extent is 1, arrays of the leaves' shapes and strides have no other layout.
+        What is bound to memory of the program's own stays so: the arena is its own too.
         """
-        program, template = self._program, self._templates.get(0)
-        if template is None or len(program.steps) != 1 or len(program.output_lines) != 1:
+        program, memory = self._program, self._memory
+        leaves, slot = memory.leaves, memory.slots[0]
+        is_own = memory.owns_arena or not program.arenas
+        if program.updated or not is_own or slot is None or not all(map(_is_host_array, leaves)):
             return None
-        operands = (*program.steps[0].inputs, *program.steps[0].outputs)
-        places = [program.places[operand.value] for operand in operands]
-        lines = [program.graph.lines[operand.value] for operand in operands]
-        wanted = [("leaf", position) for position in range(len(program.leaf_lines))]
-        is_all = [(place.space, place.at) for place in places] == [*wanted, ("output", 0)]
-        is_whole = all(
-            operand.offset == 0 and operand.dims == line.dims and 1 not in line.dims
-            for operand, line in zip(operands, lines, strict=True)
-        )
-        return template.only(len(operands)) if is_all and is_whole else None
+        added = added_devices()
+        if any(step.backend_id in added for step in program.steps):
+            return None
+        return replay_of(self.flat, [*leaves, slot.memory])
 
     def drop(self, steps: Iterable[int]) -> None:
         """Drop the calls of steps, and with them every reference to what they read."""
@@ -216,6 +215,10 @@ def _checks(step: Step) -> bool:
     """Return whether a step refuses bad indices even where it has nothing to write."""
     op = OPS.get(step.kernel)
     return op is not None and op.has_indices
+
+
+def _is_host_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray)
 
 
 def _nothing() -> None:

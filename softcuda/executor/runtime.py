@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Runtime"]
 
-Array = np.ndarray[Any, Any]
-
 
 def _quiet_context() -> contextvars.Context:
     """Return a context in which NumPy says nothing about overflow, division or NaN."""
@@ -77,6 +75,7 @@ class Runtime:
         leaves: Sequence[Any],
         variables: Sequence[Any] | Mapping[int, Any],
         transient: Collection[int] = (),
+        into: Slot | None = None,
     ) -> list[Any]:
         """Run the program; return an array for each of its output lines.
 
@@ -86,6 +85,7 @@ class Runtime:
             leaves: the array of each leaf, by position, of the declared shape, dtype and strides.
             variables: the buffers that updates write, by position among the leaves.
             transient: positions whose arrays are not kept after the run.
+            into: where to write the only result if that can be done at once: dense, apart.
 
         Raises:
             BackendError: this thread is amid a run of the program already.
@@ -101,16 +101,16 @@ class Runtime:
             try:
                 if not self._shared:
                     if self._current is None or self._current.is_here():
-                        return self._run(leaves, variables, transient)
-                    return self._on_device(leaves, variables, transient)
+                        return self._run(leaves, variables, transient, into)
+                    return self._on_device(leaves, variables, transient, into)
                 if self._locks.every is not None:
                     with self._locks.every:
-                        return self._on_device(leaves, variables, transient)
+                        return self._on_device(leaves, variables, transient, into)
                 buffers = list(map(leaves.__getitem__, self._shared))
                 buffers.extend(map(variables.__getitem__, self.program.updated))
                 is_lasting = not any(map(transient.__contains__, self._shared))
                 with self._locks.held(buffers, is_lasting=is_lasting):
-                    return self._on_device(leaves, variables, transient)
+                    return self._on_device(leaves, variables, transient, into)
             finally:
                 self._is_running = False
 
@@ -119,23 +119,27 @@ class Runtime:
         leaves: Sequence[Any],
         variables: Sequence[Any] | Mapping[int, Any],
         transient: Collection[int],
+        into: Slot | None,
     ) -> list[Any]:
         """Run with the device's context current, where the program has a device."""
         current = self._current
         if current is None or current.is_here():
-            return self._run(leaves, variables, transient)
+            return self._run(leaves, variables, transient, into)
         with current.pushed():
-            return self._run(leaves, variables, transient)
+            return self._run(leaves, variables, transient, into)
 
     def _run(
         self,
         leaves: Sequence[Any],
         variables: Sequence[Any] | Mapping[int, Any],
         transient: Collection[int],
+        into: Slot | None,
     ) -> list[Any]:
         direct = self._calls.direct
         if direct is not None and len(transient) == len(leaves):
-            slot = self._memory.rings[0].take()  # nothing is bound, so nothing can be left amiss
+            slot = (
+                into or self._memory.rings[0].take()
+            )  # nothing is bound, so nothing can be left amiss
             self._context.run(direct, *leaves, slot.memory)
             return [slot.array]
         if not self._is_whole:

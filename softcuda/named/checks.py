@@ -31,7 +31,6 @@ from softcuda.tensor.values import is_number
 
 __all__ = [
     "Wanted",
-    "check_apart",
     "check_fits",
     "check_layout",
     "checked_array",
@@ -225,21 +224,6 @@ def _known_number(value: float, dtype: DType, name: str) -> Array:
     return rounded(checked_scalar(f"Plan: {name}", value, dtype), dtype)
 
 
-class _Bytes:
-    """Memory of any device as NumPy describes it: its addresses are compared, never read."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, ptr: int, data: Any) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": data.shape,
-            "strides": data.strides,
-            "typestr": f"|V{data.itemsize}",
-            "data": (ptr, True),
-        }
-
-
 def check_layout(what: str, extents: Dims, strides: Dims) -> None:
     """Refuse the layout of a result in which two elements lie in one place.
 
@@ -263,38 +247,3 @@ def check_layout(what: str, extents: Dims, strides: Dims) -> None:
                     f"{part[0]} and strides {part[1]} reach one element twice; allowed are "
                     "layouts in which every element has its own place"
                 )
-
-
-def check_apart(out: Any, inputs: Sequence[Any], addend: int | None) -> None:
-    """Refuse an output that shares an element with an input, by an exact test.
-
-    Args:
-        out: where the result is written.
-        inputs: arrays; all on the device of `out`.
-        addend: the number of C among them, which `out` may be with the same layout; None
-            without C.
-
-    Raises:
-        ArgumentError: names the input.
-    """
-    also = "" if addend is None else ", and one that is C itself with C's layout"
-    for number, data in enumerate(inputs):
-        if not np.may_share_memory(first := _memory(out), second := _memory(data)):
-            continue
-        is_same = (
-            number == addend
-            and first.ctypes.data == second.ctypes.data
-            and (out.shape, out.strides, out.dtype) == (data.shape, data.strides, data.dtype)
-        )
-        if not is_same and np.shares_memory(first, second):
-            raise ArgumentError(
-                f"Plan: the output overlaps input {number} in memory; allowed is an output of its "
-                f"own{also}"
-            )
-
-
-def _memory(data: Any) -> Array:
-    """Return an array whose addresses are those of the data."""
-    if isinstance(data, np.ndarray):
-        return data
-    return np.asarray(_Bytes(data.ptr, data))

@@ -14,13 +14,13 @@ from softcuda.contraction.path import ContractionPath
 from softcuda.dtype import DType
 from softcuda.errors import ArgumentError
 from softcuda.executor.on_demand import upload, write_array
+from softcuda.executor.outputs import Slot
 from softcuda.executor.runtime import Runtime
 from softcuda.executor.variables import VARIABLE_LOCKS
 from softcuda.graph.flow import RECORDING, Flow
 from softcuda.graph.node import result
 from softcuda.graph.op import OPS
 from softcuda.named.checks import (
-    check_apart,
     check_fits,
     check_layout,
     checked_array,
@@ -31,7 +31,7 @@ from softcuda.named.checks import (
 from softcuda.named.engine import Engine, retyped
 from softcuda.named.operation import OperationDescriptor
 from softcuda.named.recipe import Recipe
-from softcuda.named.targets import own_layout, target_of
+from softcuda.named.targets import check_apart, own_layout, target_of
 from softcuda.named.variants import Ready, Variants, ready, varies
 from softcuda.tensor import Tensor
 
@@ -41,6 +41,7 @@ Array = np.ndarray[Any, Any]
 
 _ON_DEVICE: Final = "softcuda.pool.device"
 _KEPT_SCALARS: Final = 16  # sets of scalars that a plan on a device keeps there
+_KEPT_LAYOUTS: Final = 16  # of outputs that fit, told by class, shape, strides, dtype
 _NOTHING: Final = ()  # no scalars, where none were given
 _NAMES: Final = ("alpha", "beta", "gamma")
 _VARIABLE: Final = OPS["variable"]
@@ -62,6 +63,7 @@ class Planned:
         "_dims",
         "_dtype",
         "_engine",
+        "_fitting",
         "_flow",
         "_kept",
         "_kind",
@@ -91,6 +93,7 @@ class Planned:
         self._ready = ready(engine.runtime, self._count + len(places) * on_host)
         self._variants = Variants(engine) if varies(engine) else None
         self._others: dict[DType, Ready] = {}
+        self._fitting: dict[tuple[Any, ...], DType] = {}
         self._dims, self._dtype = operation.out.extents, operation.out.dtype
         self._flow = Flow.LOST if self._dtype.is_inexact else Flow.FREE
 
@@ -206,22 +209,32 @@ class Planned:
         program, arrays = self._with_scalars(operands, scalars)
         operation = self._engine.operation
         target = target_of(out)
-        described = operation.out
+        key = (target.__class__, target.shape, target.strides, target.dtype)
+        dtype = self._fitting.get(key)
+        if dtype is None:
+            dtype = self._checked_target(target, is_free=is_free)
+            if len(self._fitting) >= _KEPT_LAYOUTS:
+                self._fitting.clear()
+            self._fitting[key] = dtype
+        is_apart = check_apart(target, operands, operation.c_number)
+        if dtype is not operation.out.dtype:
+            program = self._retyped(dtype)
+        if isinstance(out, Tensor):
+            variables.append(target)
+        if variables:
+            with VARIABLE_LOCKS.held(variables):
+                _write(program, arrays, target, is_apart=is_apart)
+        else:
+            _write(program, arrays, target, is_apart=is_apart)
+
+    def _checked_target(self, target: Any, *, is_free: bool) -> DType:
+        """Return the dtype that a result has which is written to memory of this layout."""
+        described = self._engine.operation.out
         if is_free:
             described = own_layout(target, described)
         check_fits(target, wanted_of("the output", described, self.device))
         check_layout("Plan", described.extents, described.strides)
-        check_apart(target, operands, operation.c_number)
-        if described.dtype is not operation.out.dtype:
-            program = self._retyped(described.dtype)
-        if isinstance(out, Tensor):
-            variables.append(target)
-        with VARIABLE_LOCKS.held(variables):
-            data = program.runtime.run(arrays, (), program.passing)[0]
-            if isinstance(target, np.ndarray):
-                np.copyto(target, data)
-            else:
-                write_array(target, data)
+        return described.dtype
 
     def _retyped(self, dtype: DType) -> Ready:
         """Return the program whose result is of another dtype; compiled when it is first needed."""
@@ -239,6 +252,18 @@ def _check_history(number: int) -> None:
             "plan keeps no history; allowed are inputs without; use einsum, contract or another "
             "function for gradients, or input.detach() or no_grad() where none are wanted"
         )
+
+
+def _write(program: Ready, arrays: list[Any], target: Any, *, is_apart: bool) -> None:
+    """Run a program and write its result to memory, at once where nothing else lies there."""
+    on_host = isinstance(target, np.ndarray)
+    is_free = on_host and is_apart and target.flags.c_contiguous
+    into = Slot(target, target, target.nbytes) if is_free else None
+    data = program.runtime.run(arrays, (), program.passing, into)[0]
+    if not on_host:
+        write_array(target, data)
+    elif data is not target:
+        np.copyto(target, data)
 
 
 def of_engine(cls: type[P], engine: Engine) -> P:

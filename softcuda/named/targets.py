@@ -1,7 +1,8 @@
-"""Where `execute_into` writes: memory that the caller owns."""
+"""Where `execute_into` writes: memory that the caller owns, apart from what is read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +14,26 @@ from softcuda.named.descriptors import TensorDescriptor
 from softcuda.tensor import Tensor
 from softcuda.tensor.values import device_array_of
 
-__all__ = ["own_layout", "target_of"]
+__all__ = ["check_apart", "own_layout", "target_of"]
+
+Array = np.ndarray[Any, Any]
 
 _VARIABLE: Final = OPS["variable"]
+
+
+class _Bytes:
+    """Memory of any device as NumPy describes it: its addresses are compared, never read."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, ptr: int, data: Any) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": data.shape,
+            "strides": data.strides,
+            "typestr": f"|V{data.itemsize}",
+            "data": (ptr, True),
+        }
 
 
 def target_of(out: Any) -> Any:
@@ -55,7 +73,7 @@ def target_of(out: Any) -> Any:
     return out
 
 
-def _own_dtype(target: np.ndarray[Any, Any]) -> DType:
+def _own_dtype(target: Array) -> DType:
     try:
         return as_dtype(target.dtype)
     except DTypeError:
@@ -88,3 +106,45 @@ def own_layout(target: Any, described: TensorDescriptor) -> TensorDescriptor:
             )
     strides = tuple(stride // target.itemsize for stride in target.strides)
     return TensorDescriptor(target.shape, strides, dtype)
+
+
+def check_apart(out: Any, inputs: Sequence[Any], addend: int | None) -> bool:
+    """Refuse an output that shares an element with an input, by an exact test.
+
+    Args:
+        out: where the result is written.
+        inputs: arrays; all on the device of `out`.
+        addend: the number of C among them, which `out` may be with the same layout; None
+            without C.
+
+    Returns:
+        Whether no input lies near it; where False, C may be the output itself.
+
+    Raises:
+        ArgumentError: names the input.
+    """
+    is_apart = True
+    also = "" if addend is None else ", and one that is C itself with C's layout"
+    first = _memory(out)
+    for number, data in enumerate(inputs):
+        if not np.may_share_memory(first, second := _memory(data)):
+            continue
+        is_apart = False
+        is_same = (
+            number == addend
+            and first.ctypes.data == second.ctypes.data
+            and (out.shape, out.strides, out.dtype) == (data.shape, data.strides, data.dtype)
+        )
+        if not is_same and np.shares_memory(first, second):
+            raise ArgumentError(
+                f"Plan: the output overlaps input {number} in memory; allowed is an output of its "
+                f"own{also}"
+            )
+    return is_apart
+
+
+def _memory(data: Any) -> Array:
+    """Return an array whose addresses are those of the data."""
+    if isinstance(data, np.ndarray):
+        return data
+    return np.asarray(_Bytes(data.ptr, data))

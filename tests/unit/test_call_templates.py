@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import softcuda as sc
-from softcuda.executor.templates import calls_of, template_of
+from softcuda.executor.templates import Replay, calls_of, replay_of, template_of
 
 N = 160  # 100 KiB of f32: read where they lie, so that every run binds to other arrays
 
@@ -48,6 +48,33 @@ def test_what_has_no_template() -> None:
     assert template_of(made(np.negative, none, none.copy()), [none, none.copy()]) is None
 
 
+def test_a_replay_of_other_arrays() -> None:
+    a, b, out = values(1, 4, 6), values(2, 4, 6), np.empty((6, 4), np.float32)
+    kept, two = np.empty((6, 4), np.float32), np.full((), 2, np.float32)
+    calls = made(np.multiply, a.T, b.T, kept) + made(np.add, kept, kept, kept)
+    replay = replay_of(calls + made(np.multiply, kept, two, out), [a, b, out])
+    assert replay is not None
+    others = [values(3, 4, 6), values(4, 4, 6), np.empty((6, 4), np.float32)]
+    replay(*others)
+    np.testing.assert_array_equal(others[2], 4 * (others[0].T * others[1].T))
+    replay(others[0], others[0], others[2])  # one array twice
+    np.testing.assert_array_equal(others[2], 4 * others[0].T ** 2)
+
+
+def test_what_has_no_replay() -> None:
+    a, out = values(1, 4, 6), np.empty((4, 6), np.float32)
+    assert replay_of(made(np.negative, a, out), [a, out]) is np.negative
+    assert replay_of(made(np.copyto, out, a), [a, out]) is None  # no ufunc
+    assert replay_of(made(np.multiply, a, 2.0, out), [a, out]) is None  # no array
+    assert replay_of(made(np.negative, a.view(np.int32), out), [a, out]) is None  # another dtype
+    assert replay_of(made(np.negative, a, a), [a, a]) is None  # which of the two
+    assert replay_of(made(np.negative, a.T, out.T), [a.T, out]) is None  # strided
+    assert replay_of([], [a, out]) is None  # nothing would write the result
+    many = made(np.negative, a, out) * 17
+    assert replay_of(many[1:], [a, out]) is not None
+    assert replay_of(many, [a, out]) is None  # bound once they cost less
+
+
 @pytest.mark.parametrize("expression", ["ij,jk->ik", "ji,kj->ik", "ij,ij->", "ij,ij->ij", "ij,kj"])
 def test_every_run_reads_and_writes_its_own_arrays(expression: str) -> None:
     held = []
@@ -81,18 +108,24 @@ def test_a_plan_of_read_only_operands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "shapes", "is_direct"),
+    ("expression", "shapes", "kind"),
     [
-        ("ij,jk->ik", ((8, 6), (6, 4)), True),
-        ("bij,bjk->bik", ((3, 8, 6), (3, 6, 4)), True),
-        ("jk,ij->ik", ((6, 4), (8, 6)), False),  # the operands in another order
-        ("ij,jk->ik", ((1, 6), (6, 4)), False),  # whose stride along i may be any
-        ("ij,kj->ik", ((8, 6), (4, 6)), False),  # a view of an operand
-        ("ij,jk,kl->il", ((8, 6), (6, 4), (4, 5)), False),  # two calls
+        ("ij,jk->ik", ((8, 6), (6, 4)), np.ufunc),
+        ("bij,bjk->bik", ((3, 8, 6), (3, 6, 4)), np.ufunc),
+        ("i,i->", ((9,), (9,)), np.ufunc),
+        ("ij,j->i", ((8, 6), (6,)), np.ufunc),
+        ("j,jk->k", ((6,), (6, 4)), np.ufunc),
+        ("jk,ij->ik", ((6, 4), (8, 6)), Replay),  # the operands in another order
+        ("ij,jk->ik", ((1, 6), (6, 4)), type(None)),  # its label i is put back by a copy
+        ("ij,kj->ik", ((8, 6), (4, 6)), Replay),  # a view of an operand
+        ("ij,jk,kl->il", ((8, 6), (6, 4), (4, 5)), Replay),  # two calls
+        ("ij,jk,kl,lm,mn->in", ((2, 6), (6, 4), (4, 5), (5, 3), (3, 7)), Replay),
+        ("i,j->ij", ((8,), (6,)), Replay),
+        ("ij->i", ((8, 6),), type(None)),  # no call of a ufunc
     ],
 )
-def test_a_program_of_one_call_takes_the_operands_themselves(
-    expression: str, shapes: tuple[tuple[int, ...], ...], is_direct: bool
+def test_a_program_of_ufuncs_takes_the_operands_themselves(
+    expression: str, shapes: tuple[tuple[int, ...], ...], kind: type
 ) -> None:
     described = [sc.TensorDescriptor.contiguous(shape, sc.f32) for shape in shapes]
     plan = sc.EinsumPlan(expression, described, config="default")
@@ -102,7 +135,7 @@ def test_a_program_of_one_call_takes_the_operands_themselves(
         held.append((plan.execute(arrays), arrays))
         arrays[0] = arrays[0].copy()
         held.append((plan.execute(arrays), arrays))
-    assert (plan._ready.runtime._calls.direct is not None) is is_direct
+    assert isinstance(plan._ready.runtime._calls.direct, kind)
     for found, arrays in held:
         expected = np.einsum(expression, *(x.astype(np.float64) for x in arrays))
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)

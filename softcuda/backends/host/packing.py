@@ -18,7 +18,7 @@ from softcuda.backends.host.tiling import Tiling
 from softcuda.contraction.axes import Axes
 from softcuda.dtype import DType
 
-__all__ = ["Do", "LabelBox", "PackedOperand", "matrices_of", "oriented", "stack_of"]
+__all__ = ["Do", "LabelBox", "PackedOperand", "matrices_of", "oriented", "stack_of", "vectors_of"]
 
 Array = np.ndarray[Any, Any]
 Do = Callable[..., None]  # makes a call of a function with arguments, or notes it
@@ -66,6 +66,21 @@ def oriented(a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
     if out.strides[-1] <= out.strides[-2]:
         return a, b, out
     return b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
+
+
+def vectors_of(a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
+    """Return (a, b, out) of one product with a vector for a matrix of one row or one column.
+
+    Args:
+        a: [m, k].
+        b: [k, n].
+        out: [m, n], m or n is 1.
+    """
+    if len(a) == 1:
+        a, out = a[0], out[0]
+    if b.shape[1] == 1:
+        b, out = b[:, 0], out[..., 0]
+    return a, b, out
 
 
 class PackedOperand:

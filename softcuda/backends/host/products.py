@@ -18,7 +18,7 @@ from softcuda.backends.host.blocks import (
 from softcuda.backends.host.contraction import Pair, pair_of, with_axes
 from softcuda.backends.host.mapped import Mapped
 from softcuda.backends.host.packed import PackedProduct
-from softcuda.backends.host.packing import oriented, stack_of
+from softcuda.backends.host.packing import oriented, stack_of, vectors_of
 from softcuda.backends.host.prices import cheapest
 from softcuda.backends.host.reductions import bind_sum
 from softcuda.backends.host.routes import Asked, Route
@@ -189,10 +189,13 @@ class Product:
             return [(out.fill, (0,))]
         whole = (*arrays, out)
         if self._tiling is None:
-            matrices = oriented(*map(with_axes, whole, self._stacks))
-            if has_many_terms(matrices[0], matrices[2]):
-                return [(multiply_by_parts, (self._method.multiply, *matrices))]
-            return [(self._method.multiply, matrices)]
+            multiply = self._method.multiply
+            stacks = tuple(map(with_axes, whole, self._stacks))
+            if has_many_terms(stacks[0], stacks[2]):
+                return [(multiply_by_parts, (multiply, *oriented(*stacks)))]
+            if isinstance(multiply, np.ufunc) and 1 in stacks[2].shape[-2:] and not route.loops:
+                return [(multiply, vectors_of(*stacks))]
+            return [(multiply, oriented(*stacks))]
         a, b, c = (with_axes(x, axes) for x, axes in zip(whole, route.operands, strict=True))
         method = self._method
         multiply = method.multiply
