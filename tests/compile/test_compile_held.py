@@ -20,7 +20,7 @@ WIDE = [
     (name, dtype, count, axis)
     for name in ("sum", "max", "var", "logsumexp")
     for dtype in (f32, f64, bf16)
-    for count in (3, 4, 6, 12, 32)
+    for count in (4, 6, 32)
     for axis in (0, 1)
 ]
 ARCHITECTURES = ("sm_75", "sm_90a", "sm_100", "sm_120")  # what the others spill, one of these does
