@@ -16,7 +16,7 @@ from softcuda.backends.steps import Step
 from softcuda.compiler.program import Program
 from softcuda.executor.memory import ProgramMemory
 from softcuda.executor.outputs import Slot
-from softcuda.executor.templates import CallTemplate, calls_of, replay_of, template_of
+from softcuda.executor.templates import CallTemplate, template_of
 from softcuda.graph.op import OPS
 from softcuda.interrupts import Uninterrupted
 
@@ -27,6 +27,7 @@ __all__ = ["StepCalls"]
 
 Call = tuple[Any, tuple[Any, ...]]
 
+_MOST_DIRECT: Final = 16  # beyond, calls that are bound once cost less than what is copied for them
 _WHOLE: Final = (np.ufunc, type(np.copyto))  # functions whose work no signal interrupts
 
 
@@ -36,9 +37,9 @@ class StepCalls:
     Attributes:
         flat: the calls of all steps in order.
         stale: the steps whose calls do not fit the memory any more.
-        direct: what the whole program is where it is nothing but functions of NumPy, called with
-            the arrays of the leaves, in their order, and of its only output; None where it is more
-            than that, or was not bound yet.
+        direct: what the whole program is where it is a few calls that have a template, called
+            with the arrays of the leaves, in their order, of its only output, and of an arena that
+            it shares; None where it is more than that, or was not bound yet.
         is_delicate: whether what changes variables is more than one call of NumPy, so that an
             interrupt would leave one half written, or some changed and others not.
     """
@@ -174,28 +175,30 @@ class StepCalls:
         if outputs and not any(out.size for out in outputs) and not _checks(step):
             return []
         inputs = [memory.window(operand) for operand in step.inputs]
+        scratch = memory.scratch(number, step.scratch_bytes)
+        arrays = [*inputs, *outputs] if scratch is None else [*inputs, *outputs, scratch]
         template = self._templates.get(number)
         if template is not None:
-            return calls_of(template, [*inputs, *outputs])
-        calls = bind(step, inputs, outputs, memory.scratch(number, step.scratch_bytes))
+            return template.calls_on(arrays)
+        calls = bind(step, inputs, outputs, scratch)
         if number not in self._templates and step.backend_id not in added_devices():
-            self._templates[number] = template_of(calls, [*inputs, *outputs])
+            self._templates[number] = template_of(calls, arrays)
         return calls
 
     def _find_direct(self) -> Callable[..., Any] | None:
-        """Return `direct`, once every step is bound.
-
-        What is bound to memory of the program's own stays so: the arena is its own too.
-        """
+        """Return `direct`, once every step is bound."""
         program, memory = self._program, self._memory
         leaves, slot = memory.leaves, memory.slots[0]
-        is_own = memory.owns_arena or not program.arenas
-        if program.updated or not is_own or slot is None or not all(map(_is_host_array, leaves)):
+        if program.updated or slot is None or not 0 < len(self.flat) <= _MOST_DIRECT:
             return None
         added = added_devices()
         if any(step.backend_id in added for step in program.steps):
             return None
-        return replay_of(self.flat, [*leaves, slot.memory])
+        if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
+            return None
+        shared = [] if memory.owns_arena else [arena.memory for arena in memory.arenas.values()]
+        template = template_of(self.flat, [*leaves, slot.memory, *shared])
+        return template and (template.only or template)
 
     def drop(self, steps: Iterable[int]) -> None:
         """Drop the calls of steps, and with them every reference to what they read."""
@@ -215,10 +218,6 @@ def _checks(step: Step) -> bool:
     """Return whether a step refuses bad indices even where it has nothing to write."""
     op = OPS.get(step.kernel)
     return op is not None and op.has_indices
-
-
-def _is_host_array(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray)
 
 
 def _nothing() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,6 @@ from softcuda.executor.on_demand import device_steps, session_for
 from softcuda.executor.outputs import Slot
 from softcuda.executor.variables import ProgramLocks
 from softcuda.forks import renew_in_child
-
-if TYPE_CHECKING:
-    from softcuda.executor.segments import Segment
 
 __all__ = ["Runtime"]
 
@@ -63,8 +61,9 @@ class Runtime:
         self._inputs = Inputs(program, memory, self._calls, self._device)
         self._output_steps = self._calls.touching(("output", "lent"), len(memory.rings))
         self._current = None if self._device is None else self._device.current_context()
-        self._shares_arenas = bool(program.arenas) and not memory.owns_arena
         self._segment = None if self._device is None else self._device.only_segment
+        shares = bool(program.arenas) and not memory.owns_arena
+        self._shares_arenas = shares and self._segment is None
         self._joins_arena = self._segment is not None and "cuda" in program.arenas
         if on_device is not None:
             on_device.ledger.runtimes.add(self)
@@ -137,10 +136,10 @@ class Runtime:
     ) -> list[Any]:
         direct = self._calls.direct
         if direct is not None and len(transient) == len(leaves):
-            slot = (
-                into or self._memory.rings[0].take()
-            )  # nothing is bound, so nothing can be left amiss
-            self._context.run(direct, *leaves, slot.memory)
+            slot = into or self._memory.rings[0].take()
+            if self._shares_arenas:
+                return self._in_arenas(partial(self._replay_directly, direct, leaves, slot))
+            self._context.run(direct, *leaves, slot.memory)  # nothing is bound, or left amiss
             return [slot.array]
         if not self._is_whole:
             self._reset()
@@ -154,12 +153,7 @@ class Runtime:
             elif leaves is not self._given or transient or self._calls.stale:
                 forget = self._inputs.take(leaves, variables, transient)
                 self._given = None if transient or self._inputs.is_guarding else leaves
-            if self._segment is not None:
-                found = self._launch(self._segment)
-            elif self._shares_arenas:
-                found = self._replay_in_arenas()
-            else:
-                found = self._replay()
+            found = self._in_arenas(self._replay) if self._shares_arenas else self._replay()
             if forget:
                 self._inputs.forget(forget)
             self._is_whole = True
@@ -172,32 +166,33 @@ class Runtime:
                 raise with_largest(error, self.program) from None
             raise
 
-    def _launch(self, segment: Segment) -> list[Any]:
-        """Run a program of one launch, which nothing on the host is part of."""
-        found = self._take_outputs()
-        if self._calls.stale:
-            self._calls.bind_stale()
-        if self._device is not None and self._device.moved:
-            self._device.apply()
-        segment.run()
-        return found
-
     def _replay(self) -> list[Any]:
-        """Run the calls of every step."""
+        """Run the one launch that the program is, or the calls of every step."""
         found = self._take_outputs()
         if self._calls.stale:
             self._context.run(self._calls.bind_stale)
         if self._device is not None and self._device.moved:
             self._device.apply()
-        self._context.run(self._calls.make)
+        if self._segment is not None:
+            self._segment.run()
+        else:
+            self._context.run(self._calls.make)
         return found
 
-    def _replay_in_arenas(self) -> list[Any]:
-        """Run the calls of every step, with arenas that no other run uses meanwhile."""
+    def _replay_directly(
+        self, direct: Callable[..., Any], leaves: Sequence[Any], slot: Slot
+    ) -> list[Any]:
+        """Make the calls of every step on the arrays of this run, with its arena."""
+        arena = self._memory.arenas["cpu"]
+        self._context.run(direct, *leaves, slot.memory, arena.memory)
+        return [slot.array]
+
+    def _in_arenas(self, work: Callable[[], list[Any]]) -> list[Any]:
+        """Do work with arenas that no other run uses meanwhile."""
         taken: list[tuple[Arenas, Arena]] = []
         try:
             self._take_arenas(taken)
-            return self._replay()
+            return work()
         finally:
             while taken:
                 supplier, arena = taken.pop()

@@ -1,8 +1,8 @@
-"""Templates: the calls of a step as views of its operands, so that other arrays need no planning.
+"""Templates: calls as views of arrays, so that other arrays of the same layouts need no planning.
 
 A backend chooses once how a step reads its operands. Where all that it makes of them are calls of
-NumPy functions on views, the same views of other arrays of the same layout are made in a tenth of
-the time that the choice takes.
+functions that know nothing but their arguments, the same views of other arrays are made in a tenth
+of the time that the choice takes.
 """
 
 from __future__ import annotations
@@ -15,156 +15,127 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from softcuda.backends.host.blocks import multiply_by_parts
+from softcuda.backends.host.conversion import convert
+from softcuda.backends.host.copies import assign, copy_in_turn, copy_shared
 from softcuda.graph.params import Dims
 
-__all__ = ["CallTemplate", "calls_of", "replay_of", "template_of"]
+__all__ = ["CallTemplate", "template_of"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
 
-_MOST_CALLS: Final = 16  # beyond, calls that are bound once cost less than what is copied for them
+# Functions beside NumPy's ufuncs and their reductions that keep nothing from call to call.
+_PURE: Final = (np.copyto, assign, convert, copy_in_turn, copy_shared, multiply_by_parts)
+_CONSTANT: Final = (bool, int, float, complex, str, slice, type, type(None), np.dtype, np.generic)
+_MOST_OWN_BYTES: Final = 1 << 16
 
 
 class _View(NamedTuple):
-    """An argument: which operand it is a view of, and of what layout; None where it is that."""
+    """An argument: which array it is a view of, and of what layout; None where it is that."""
 
     operand: int
     layout: tuple[Dims, Any, int, Dims] | None
 
 
-class CallTemplate(NamedTuple):
-    """The calls of a step, their arguments as views."""
+class CallTemplate:
+    """Calls on arrays that are told each time.
 
-    calls: tuple[tuple[Any, tuple[_View, ...]], ...]
+    What a call takes is one of the arrays, a view of one, or the template's own: memory that is
+    nobody else's, a number, an axis.
 
-
-class Replay:
-    """The calls of a program that is nothing but NumPy's own functions, on arrays of each run.
-
-    Nothing is bound or copied: what a call takes is one of the arrays, a view of one, or memory
-    that the program owns.
+    Attributes:
+        only: the function, where it is one call of it with the arrays as they are; else None.
     """
 
-    __slots__ = ("_calls", "_own", "_views")
+    __slots__ = ("_calls", "_own", "_views", "only")
 
     def __init__(
-        self,
-        calls: Sequence[tuple[Any, tuple[int, ...]]],
-        views: Sequence[_View],
-        own: Sequence[Array],
+        self, calls: Sequence[tuple[Any, tuple[_View, ...]]], arrays: int, own: Sequence[Any]
     ) -> None:
-        self._calls = [(function, itemgetter(*places)) for function, places in calls]
+        views = list(dict.fromkeys(view for _, taken in calls for view in taken if view.layout))
+        place = {view: arrays + len(own) + at for at, view in enumerate(views)}
+        places = [
+            (function, tuple([place.get(view, view.operand) for view in taken]))
+            for function, taken in calls
+        ]
+        self._calls = [(function, itemgetter(*taken)) for function, taken in places]
         self._views = [(view.operand, *view.layout) for view in views if view.layout]
         self._own = own
+        is_only = len(places) == 1 and places[0][1] == tuple(range(arrays))
+        self.only: Callable[..., Any] | None = places[0][0] if is_only else None
 
     def __call__(self, *arrays: Array) -> None:
-        """Make the calls on the arrays of the leaves, in order, and of the result."""
-        known = [*arrays, *self._own]
-        for operand, shape, dtype, offset, strides in self._views:
-            known.append(np.ndarray(shape, dtype, known[operand], offset, strides))
+        """Make the calls on arrays of the same extents that are as dense as the first ones."""
+        known = self._known(arrays)
         for function, taken in self._calls:
             function(*taken(known))
 
+    def calls_on(self, arrays: Sequence[Array]) -> list[Call]:
+        """Return the calls on such arrays."""
+        known = self._known(arrays)
+        return [(function, taken(known)) for function, taken in self._calls]
 
-def replay_of(calls: Sequence[Call], arrays: Sequence[Array]) -> Callable[..., Any] | None:
-    """Return a function that makes calls on other arrays; None where there is none.
+    def _known(self, arrays: Sequence[Array]) -> list[Any]:
+        known = [*arrays, *self._own]
+        for operand, shape, dtype, offset, strides in self._views:
+            known.append(np.ndarray(shape, dtype, known[operand], offset, strides))
+        return known
+
+
+def template_of(calls: Sequence[Call], arrays: Sequence[Array]) -> CallTemplate | None:
+    """Return the template of calls that were bound to arrays; None where they have none.
 
     Args:
-        calls: those of a whole program; what they name beside `arrays` is its own for good.
-        arrays: those that the calls were bound to: of the leaves, in order, and of the result.
-
-    Returns:
-        f(*arrays), for arrays of the same extents that are as dense as these: NumPy's function
-        itself where the program is one call with all of them as they are.
+        calls: what backends made; memory that they name beside `arrays` is theirs for good.
+        arrays: all that will be others: operands, results, scratch.
     """
-    if not 0 < len(calls) <= _MOST_CALLS or not _are_apart(arrays):
+    if not all(x.flags.c_contiguous and x.size and x.dtype.isbuiltin == 1 for x in arrays):
         return None
-    if not all(isinstance(function, np.ufunc) for function, _ in calls):
-        return None
-    own: list[Array] = []
-    made: list[tuple[Any, list[_View]]] = []
+    if any(np.may_share_memory(one, other) for one, other in combinations(arrays, 2)):
+        return None  # whose view an argument is would be a guess
+    own: list[Any] = []
+    made: list[tuple[Any, tuple[_View, ...]]] = []
     for function, arguments in calls:
-        taken = [_view(argument, arrays) or _owned(argument, arrays, own) for argument in arguments]
+        if not _is_pure(function) or len(arguments) < 2:
+            return None
+        taken = tuple([_taken(argument, arrays, own) for argument in arguments])
         if None in taken:
             return None
         made.append((function, taken))  # type: ignore[arg-type]
-    views = list(dict.fromkeys(view for _, taken in made for view in taken if view.layout))
-    first = len(arrays) + len(own)
-
-    def place(view: _View) -> int:
-        return first + views.index(view) if view.layout else view.operand
-
-    placed = [(function, tuple(map(place, taken))) for function, taken in made]
-    if len(placed) == 1 and placed[0][1] == tuple(range(len(arrays))):
-        only: Callable[..., Any] = placed[0][0]
-        return only
-    return Replay(placed, views, own)
-
-
-def _owned(argument: Any, arrays: Sequence[Array], own: list[Array]) -> _View | None:
-    """Return an argument that is memory of the program's own, which is noted; None if it is not."""
-    if not isinstance(argument, np.ndarray):
+    if sum(x.nbytes for x in own if isinstance(x, np.ndarray)) > _MOST_OWN_BYTES:
         return None
-    if any(map(partial(np.may_share_memory, argument), arrays)):
-        return None
-    known = [id(x) for x in own]
-    if id(argument) not in known:
-        own.append(argument)
-        known.append(id(argument))
-    return _View(len(arrays) + known.index(id(argument)), None)
+    return CallTemplate(made, len(arrays), own)
 
 
-def _are_apart(arrays: Sequence[Array]) -> bool:
-    """Return whether it is plain whose view an argument is: dense, of NumPy's own dtypes, apart."""
-    return all(
-        x.flags.c_contiguous and x.size and x.dtype.isbuiltin == 1 for x in arrays
-    ) and not any(np.may_share_memory(one, other) for one, other in combinations(arrays, 2))
+def _is_pure(function: Any) -> bool:
+    """Return whether a function keeps nothing from call to call."""
+    if isinstance(function, np.ufunc) or function in _PURE:
+        return True
+    return isinstance(getattr(function, "__self__", None), np.ufunc)  # its reduce
 
 
-def template_of(calls: Sequence[Call], operands: Sequence[Array]) -> CallTemplate | None:
-    """Return the template of calls that were bound to operands; None where they have none.
-
-    Args:
-        calls: what a backend made.
-        operands: the arrays it was given, inputs and outputs.
-    """
-    if not all(isinstance(function, np.ufunc) for function, _ in calls):
-        return None
-    if not _are_apart(operands):
-        return None
-    made = []
-    for function, arguments in calls:
-        views = tuple(_view(argument, operands) for argument in arguments)
-        if None in views:
+def _taken(argument: Any, arrays: Sequence[Array], own: list[Any]) -> _View | None:
+    """Return how an argument is found: in one of the arrays, or as what is noted as own."""
+    if isinstance(argument, np.ndarray):
+        start = argument.__array_interface__["data"][0]
+        for number, array in enumerate(arrays):
+            offset = start - array.__array_interface__["data"][0]
+            if 0 <= offset < array.nbytes:
+                layout = (argument.shape, argument.dtype, offset, argument.strides)
+                is_whole = layout == (array.shape, array.dtype, 0, array.strides)
+                return _View(number, None if is_whole else layout)
+        if any(map(partial(np.may_share_memory, argument), arrays)):
             return None
-        made.append((function, views))
-    return CallTemplate(tuple(made))  # type: ignore[arg-type]
-
-
-def _view(argument: Any, operands: Sequence[Array]) -> _View | None:
-    """Return an argument as a view of one of the operands; None where it is none."""
-    if not isinstance(argument, np.ndarray):
+    elif not _is_constant(argument):
         return None
-    start = argument.ctypes.data
-    for number, array in enumerate(operands):
-        offset = start - array.ctypes.data
-        if 0 <= offset < array.nbytes and argument.dtype == array.dtype:
-            if (argument.shape, argument.strides) == (array.shape, array.strides):
-                return _View(number, None)
-            return _View(number, (argument.shape, array.dtype, offset, argument.strides))
-    return None
+    if not any(other is argument for other in own):
+        own.append(argument)
+    number = next(at for at, other in enumerate(own) if other is argument)
+    return _View(len(arrays) + number, None)
 
 
-def calls_of(template: CallTemplate, operands: Sequence[Array]) -> list[Call]:
-    """Return the calls of a template on other operands of the same layouts."""
-    return [
-        (function, tuple([_seen(view, operands[view.operand]) for view in views]))
-        for function, views in template.calls
-    ]
-
-
-def _seen(view: _View, array: Array) -> Array:
-    if view.layout is None:
-        return array
-    shape, dtype, offset, strides = view.layout
-    return np.ndarray(shape, dtype, array, offset, strides)
+def _is_constant(argument: Any) -> bool:
+    if isinstance(argument, tuple):
+        return all(map(_is_constant, argument))
+    return isinstance(argument, _CONSTANT) or _is_pure(argument)

@@ -159,7 +159,7 @@ def test_private_labels_are_summed_before_the_product() -> None:
     [step] = steps_of(cpu_blas, "matmul", [a, b], params)
     assert step.scratch_bytes == 4 * (4 * 6 + 6 * 5)
     calls, out = calls_of(cpu_blas, "matmul", [a, b], params)
-    assert [function is np.matmul for function, _ in calls] == [False, False, True]
+    assert [function is np.matmul for function, _ in calls] == [*[False] * (len(calls) - 1), True]
     for function, args in calls:
         function(*args)
     wide = [x.astype(float) for x in (a, b)]

@@ -49,6 +49,7 @@ def amid(executable: sc.Executable, *run: Any) -> Iterator[Any]:
         leave.wait()
 
     calls.make = wait  # type: ignore[method-assign]
+    calls.direct = None  # which would not wait
     thread = threading.Thread(target=executable.run, args=run)
     thread.start()
     assert entered.wait(SECONDS)

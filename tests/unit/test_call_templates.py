@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import softcuda as sc
-from softcuda.executor.templates import Replay, calls_of, replay_of, template_of
+from softcuda.executor.templates import CallTemplate, template_of
 
 N = 160  # 100 KiB of f32: read where they lie, so that every run binds to other arrays
 
@@ -27,52 +27,55 @@ def test_views_are_made_of_other_arrays() -> None:
     template = template_of(calls, [a, b, out])
     assert template is not None
     others = [values(3, 4, 6), values(4, 4, 6), np.empty((6, 4), np.float32)]
-    for function, arguments in calls_of(template, others):
+    for function, arguments in template.calls_on(others):
         function(*arguments)
     np.testing.assert_array_equal(others[2], 2 * (others[0].T * others[1].T))
-    [(_, arguments), (_, whole)] = calls_of(template, others)
+    [(_, arguments), (_, whole)] = template.calls_on(others)
     assert whole[0] is others[2]
     assert arguments[0].base is not None
+    others[2][...] = 0
+    template(*others)
+    np.testing.assert_array_equal(others[2], 2 * (others[0].T * others[1].T))
+    template(others[0], others[0], others[2])  # one array twice
+    np.testing.assert_array_equal(others[2], 2 * others[0].T ** 2)
+
+
+def test_what_is_its_own_stays() -> None:
+    """Memory beside the operands, numbers, axes, dtypes; views of another dtype."""
+    a, out = values(1, 4, 6), np.empty(4, np.float32)
+    wide, two = np.empty(4), np.full((), 2, np.float32)
+    calls = [
+        *made(np.add.reduce, a, (1,), np.dtype(np.float64), wide, False),
+        *made(np.copyto, out, wide, "unsafe"),
+        *made(np.multiply, out, two, out),
+        *made(np.negative, out, out.view(np.int32).view(np.float32)),
+        *made(np.bitwise_and, out.view(np.int32), 0x7FFFFFFF, out.view(np.int32)),
+    ]
+    template = template_of(calls, [a, out])
+    assert template is not None
+    for seed in (3, 4):
+        others = [values(seed, 4, 6), np.full(4, np.nan, np.float32)]
+        template(*others)
+        expected = np.abs(2 * others[0].astype(np.float64).sum(1).astype(np.float32))
+        np.testing.assert_array_equal(others[1], expected)
+    assert template.only is None
 
 
 def test_what_has_no_template() -> None:
     a, out = values(1, 4, 6), np.empty((4, 6), np.float32)
-    assert template_of(made(np.negative, a, out), [a, out]) is not None
-    assert template_of(made(np.copyto, out, a), [a, out]) is None  # no ufunc
-    assert template_of(made(np.multiply, a, 2.0, out), [a, out]) is None  # no array
-    assert template_of(made(np.multiply, a, values(2, 4, 6), out), [a, out]) is None  # its own
+    assert template_of(made(np.negative, a, out), [a, out]).only is np.negative
+    assert template_of(made(np.negative, a[::-1], out), [a, out]).only is None
+    assert template_of(made(np.copyto, out, a), [a, out]).only is None  # the result comes first
+    assert template_of(made(np.multiply, a, values(2, 4, 6), out), [a, out]) is not None
+    large = np.empty((1 << 15, 1), np.float32)
+    assert template_of(made(np.add, a[0, 0:1], large, large), [a, out]) is None  # much of its own
+    assert template_of(made(lambda x, y: None, a, out), [a, out]) is None  # may keep something
+    assert template_of(made(np.multiply, a, [2.0] * 6, out), [a, out]) is None  # may be changed
     assert template_of(made(np.negative, a, a), [a, a]) is None  # which of the two
     assert template_of(made(np.negative, a[:2], a[1:3]), [a[:2], a[1:3]]) is None
     assert template_of(made(np.negative, a.T, out.T), [a.T, out]) is None  # strided
     none = np.empty((0, 6), np.float32)
     assert template_of(made(np.negative, none, none.copy()), [none, none.copy()]) is None
-
-
-def test_a_replay_of_other_arrays() -> None:
-    a, b, out = values(1, 4, 6), values(2, 4, 6), np.empty((6, 4), np.float32)
-    kept, two = np.empty((6, 4), np.float32), np.full((), 2, np.float32)
-    calls = made(np.multiply, a.T, b.T, kept) + made(np.add, kept, kept, kept)
-    replay = replay_of(calls + made(np.multiply, kept, two, out), [a, b, out])
-    assert replay is not None
-    others = [values(3, 4, 6), values(4, 4, 6), np.empty((6, 4), np.float32)]
-    replay(*others)
-    np.testing.assert_array_equal(others[2], 4 * (others[0].T * others[1].T))
-    replay(others[0], others[0], others[2])  # one array twice
-    np.testing.assert_array_equal(others[2], 4 * others[0].T ** 2)
-
-
-def test_what_has_no_replay() -> None:
-    a, out = values(1, 4, 6), np.empty((4, 6), np.float32)
-    assert replay_of(made(np.negative, a, out), [a, out]) is np.negative
-    assert replay_of(made(np.copyto, out, a), [a, out]) is None  # no ufunc
-    assert replay_of(made(np.multiply, a, 2.0, out), [a, out]) is None  # no array
-    assert replay_of(made(np.negative, a.view(np.int32), out), [a, out]) is None  # another dtype
-    assert replay_of(made(np.negative, a, a), [a, a]) is None  # which of the two
-    assert replay_of(made(np.negative, a.T, out.T), [a.T, out]) is None  # strided
-    assert replay_of([], [a, out]) is None  # nothing would write the result
-    many = made(np.negative, a, out) * 17
-    assert replay_of(many[1:], [a, out]) is not None
-    assert replay_of(many, [a, out]) is None  # bound once they cost less
 
 
 @pytest.mark.parametrize("expression", ["ij,jk->ik", "ji,kj->ik", "ij,ij->", "ij,ij->ij", "ij,kj"])
@@ -115,16 +118,18 @@ def test_a_plan_of_read_only_operands() -> None:
         ("i,i->", ((9,), (9,)), np.ufunc),
         ("ij,j->i", ((8, 6), (6,)), np.ufunc),
         ("j,jk->k", ((6,), (6, 4)), np.ufunc),
-        ("jk,ij->ik", ((6, 4), (8, 6)), Replay),  # the operands in another order
-        ("ij,jk->ik", ((1, 6), (6, 4)), type(None)),  # its label i is put back by a copy
-        ("ij,kj->ik", ((8, 6), (4, 6)), Replay),  # a view of an operand
-        ("ij,jk,kl->il", ((8, 6), (6, 4), (4, 5)), Replay),  # two calls
-        ("ij,jk,kl,lm,mn->in", ((2, 6), (6, 4), (4, 5), (5, 3), (3, 7)), Replay),
-        ("i,j->ij", ((8,), (6,)), Replay),
-        ("ij->i", ((8, 6),), type(None)),  # no call of a ufunc
+        ("jk,ij->ik", ((6, 4), (8, 6)), CallTemplate),  # the operands in another order
+        ("ij,jk->ik", ((1, 6), (6, 4)), CallTemplate),  # its label i is put back by a copy
+        ("ij,kj->ik", ((8, 6), (4, 6)), CallTemplate),  # a view of an operand
+        ("ij,jk,kl->il", ((8, 6), (6, 4), (4, 5)), CallTemplate),  # two calls
+        ("ij,jk,kl,lm,mn->in", ((2, 6), (6, 4), (4, 5), (5, 3), (3, 7)), CallTemplate),
+        ("i,j->ij", ((8,), (6,)), CallTemplate),
+        ("ij->i", ((8, 6),), CallTemplate),
+        ("ij->ji", ((8, 6),), CallTemplate),
+        ("ija,ajk->aik", ((5, 4, 3), (3, 4, 6)), CallTemplate),
     ],
 )
-def test_a_program_of_ufuncs_takes_the_operands_themselves(
+def test_a_small_program_takes_the_operands_themselves(
     expression: str, shapes: tuple[tuple[int, ...], ...], kind: type
 ) -> None:
     described = [sc.TensorDescriptor.contiguous(shape, sc.f32) for shape in shapes]
@@ -142,6 +147,16 @@ def test_a_program_of_ufuncs_takes_the_operands_themselves(
         tensors = [sc.asarray(x) for x in arrays]
         executable = sc.compile(sc.einsum(expression, *tensors), "default")
         np.testing.assert_array_equal(found.numpy(), executable.run().numpy())
+
+
+@pytest.mark.parametrize("expression", ["ij,jk->ik", "ij,kj->ik", "ij,jk->i", "ij,jk->ki"])
+def test_strides_of_extent_one(expression: str) -> None:
+    a, b = values(1, 1, 6), values(2, 6, 6)
+    plan = sc.EinsumPlan(expression, [sc.TensorDescriptor.from_tensor(x) for x in (a, b)])
+    expected = plan.execute([a, b]).numpy().copy()
+    for stride in (4, -400, 0, 1 << 40):
+        odd = np.lib.stride_tricks.as_strided(a, a.shape, (stride, 4))
+        np.testing.assert_array_equal(plan.execute([odd, b]).numpy(), expected)
 
 
 def test_operands_that_are_not_aligned() -> None:

@@ -25,7 +25,16 @@ from softcuda.contraction.axes import Axes, fuse_axes
 from softcuda.graph.params import Dims
 from softcuda.knobs import thread_count
 
-__all__ = ["CopyPlan", "copy_plan", "copying", "copying_alone", "move"]
+__all__ = [
+    "CopyPlan",
+    "assign",
+    "copy_in_turn",
+    "copy_plan",
+    "copy_shared",
+    "copying",
+    "copying_alone",
+    "move",
+]
 
 Array = np.ndarray[Any, Any]
 Assign = Callable[[Array, Array], None]
@@ -131,13 +140,13 @@ def copying(source: Array, out: Array) -> Call:
     )
     read = _items(source, plan.dims, plan.source, plan.item)
     written = _items(out, plan.dims, plan.out, plan.item)
-    function = convert if plan.item == 1 else _assign
+    function = convert if plan.item == 1 else assign
     if source.size < _SHARED_ELEMS:
-        return _in_turn, (function, read, written, plan.boxes)
+        return copy_in_turn, (function, read, written, plan.boxes)
     boxes = plan.boxes
     if len(boxes) < thread_count():
         boxes = _halved(plan.dims, thread_count())
-    return _shared, (function, read, written, boxes)
+    return copy_shared, (function, read, written, boxes)
 
 
 def copying_alone(source: Array, out: Array) -> Call:
@@ -168,19 +177,30 @@ def move(source: Array, out: Array) -> None:
     function(*arguments)
 
 
-def _in_turn(function: Assign, read: Array, written: Array, boxes: tuple[Box, ...]) -> None:
+def copy_in_turn(function: Assign, read: Array, written: Array, boxes: tuple[Box, ...]) -> None:
+    """Copy the boxes of an array, one after the other.
+
+    Args:
+        function: copies one: `convert` or `assign`.
+        read: the items of the source.
+        written: those of the destination.
+        boxes: slices of both.
+    """
     for box in boxes:
         function(part_of(read, box), part_of(written, box))
 
 
-def _shared(function: Assign, read: Array, written: Array, boxes: tuple[Box, ...]) -> None:
+def copy_shared(function: Assign, read: Array, written: Array, boxes: tuple[Box, ...]) -> None:
+    """Copy the boxes of an array, on all threads; arguments as those of `copy_in_turn`."""
+
     def part(worker: int, number: int) -> None:
         function(part_of(read, boxes[number]), part_of(written, boxes[number]))
 
     SHARED.run(part, len(boxes))
 
 
-def _assign(source: Array, out: Array) -> None:
+def assign(source: Array, out: Array) -> None:
+    """Write items into the memory of others."""
     np.copyto(out, source)
 
 

@@ -170,7 +170,7 @@ class Product:
                 continue
             total, memory = memory[: after.numel], memory[after.numel :]
             axes = tuple(i for i, label in enumerate(before.labels) if label in private)
-            calls.append(bind_sum(with_axes(source, before), axes, total.reshape(after.dims)))
+            calls += bind_sum(with_axes(source, before), axes, total.reshape(after.dims))
             arrays.append(total)
         if self._parts is None:
             return [*calls, *self._product(arrays, out, memory)]
@@ -178,7 +178,7 @@ class Product:
         calls += self._product(arrays, parts, memory)
         summed = tuple(range(len(self._parts.labels) - len(self._out.labels)))
         dots = parts.reshape(self._parts.dims)
-        return [*calls, bind_sum(dots, summed, with_axes(out, self._out))]
+        return [*calls, *bind_sum(dots, summed, with_axes(out, self._out))]
 
     def _product(self, arrays: Sequence[Array], out: Array, memory: Array) -> list[Call]:
         pair = self._pair

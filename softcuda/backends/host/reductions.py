@@ -56,9 +56,14 @@ def fold(tiles: Tiles, box: Box, ufunc: Any, empty: Any) -> Array:
     return total
 
 
-def bind_sum(source: Array, axes: tuple[int, ...], out: Array) -> Call:
-    """Return the call that writes the sum over `axes` into `out`, the extents that are left."""
-    return (_folding(np.add, 0), (Tiles(source, axes, _wide(source)), out, None))
+def bind_sum(source: Array, axes: tuple[int, ...], out: Array) -> list[Call]:
+    """Return the calls that write the sum over `axes` into `out`, the extents that are left."""
+    wide = _wide(source)
+    if source.size > BLOCK:
+        return [(_folding(np.add, 0), (Tiles(source, axes, wide), out, None))]
+    total = out if out.dtype == wide else np.empty(out.shape, wide)
+    calls: list[Call] = [(np.add.reduce, (source, axes, wide, total, False))]
+    return calls if total is out else [*calls, (convert, (total, out))]
 
 
 def _folding(ufunc: Any, empty: Any) -> Function:
