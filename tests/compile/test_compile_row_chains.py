@@ -44,7 +44,7 @@ def test_rows_with_chains() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "arch"),
-    [(f16, "sm_75"), (bf16, "sm_120"), (f32, "sm_100"), (f32, "sm_120"), (f64, "sm_120")],
+    [(f16, "sm_75"), (bf16, "sm_120"), (f32, "sm_120"), (f64, "sm_120")],
     ids=str,
 )
 def test_rows_of_every_dtype(dtype: DType, arch: str) -> None:
