@@ -16,8 +16,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from softcuda.backends.host.blocks import multiply_by_parts
+from softcuda.backends.host.chain import Blocks
+from softcuda.backends.host.chain_program import relu_beside
+from softcuda.backends.host.chain_reduce import Reduction
 from softcuda.backends.host.conversion import convert
 from softcuda.backends.host.copies import assign, copy_in_turn, copy_shared
+from softcuda.backends.host.elementwise import ELEMENTWISE
 from softcuda.graph.params import Dims
 
 __all__ = ["CallTemplate", "template_of"]
@@ -25,10 +29,14 @@ __all__ = ["CallTemplate", "template_of"]
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
 
-# Functions beside NumPy's ufuncs and their reductions that keep nothing from call to call.
-_PURE: Final = (np.copyto, assign, convert, copy_in_turn, copy_shared, multiply_by_parts)
+# Functions beside NumPy's ufuncs that keep nothing from call to call, and owners of such methods.
+_COPIES: Final = (np.copyto, assign, convert, copy_in_turn, copy_shared)
+_PLACES: Final = (np.ndarray.argmax, np.ndarray.argmin)
+_MATHEMATICS: Final = (*ELEMENTWISE.values(), multiply_by_parts, relu_beside)
+_PURE: Final = frozenset((*_COPIES, *_PLACES, *_MATHEMATICS))
+_PURE_OWNERS: Final = (np.ufunc, Blocks, Reduction)
 _CONSTANT: Final = (bool, int, float, complex, str, slice, type, type(None), np.dtype, np.generic)
-_MOST_OWN_BYTES: Final = 1 << 16
+_MOST_OWN_BYTES: Final = 1 << 19
 
 
 class _View(NamedTuple):
@@ -110,9 +118,9 @@ def template_of(calls: Sequence[Call], arrays: Sequence[Array]) -> CallTemplate 
 
 def _is_pure(function: Any) -> bool:
     """Return whether a function keeps nothing from call to call."""
-    if isinstance(function, np.ufunc) or function in _PURE:
+    if isinstance(getattr(function, "__self__", None), _PURE_OWNERS):  # their reduce and run
         return True
-    return isinstance(getattr(function, "__self__", None), np.ufunc)  # its reduce
+    return isinstance(function, np.ufunc) or (callable(function) and function in _PURE)
 
 
 def _taken(argument: Any, arrays: Sequence[Array], own: list[Any]) -> _View | None:

@@ -67,7 +67,7 @@ def test_what_has_no_template() -> None:
     assert template_of(made(np.negative, a[::-1], out), [a, out]).only is None
     assert template_of(made(np.copyto, out, a), [a, out]).only is None  # the result comes first
     assert template_of(made(np.multiply, a, values(2, 4, 6), out), [a, out]) is not None
-    large = np.empty((1 << 15, 1), np.float32)
+    large = np.empty((1 << 18, 1), np.float32)
     assert template_of(made(np.add, a[0, 0:1], large, large), [a, out]) is None  # much of its own
     assert template_of(made(lambda x, y: None, a, out), [a, out]) is None  # may keep something
     assert template_of(made(np.multiply, a, [2.0] * 6, out), [a, out]) is None  # may be changed
@@ -87,6 +87,35 @@ def test_every_run_reads_and_writes_its_own_arrays(expression: str) -> None:
         held.append((sc.einsum(expression, *pair).evaluate(), executable.run()))
     for found, expected in held:
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+WORK: dict[str, Callable[[sc.Tensor], sc.Tensor]] = {
+    "relu": lambda x: sc.relu(x) + 1.0,
+    "exp": lambda x: sc.exp(x) * sc.tanh(x) + x,
+    "turned": lambda x: sc.permute_dims(x, (2, 1, 0)) * 2.0,
+    "where": lambda x: sc.where(x > 0.5, x, 0.0),
+    "rows": lambda x: sc.sum(x * x, axis=2),
+    "columns": lambda x: sc.max(x, axis=0),
+    "all": lambda x: sc.mean(x - 1.0),
+    "places": lambda x: sc.argmax(x, axis=1),
+    "var": lambda x: sc.var(x, axis=(0, 2)),
+    "softmax": lambda x: sc.softmax(x, axis=-1),
+    "joined": lambda x: sc.concat([x, x * 2.0]),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (30, 30, 30), (40, 51, 60), (7, 400, 100)], ids=str)
+@pytest.mark.parametrize("name", WORK)
+def test_every_evaluation_reads_and_writes_its_own_arrays(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    held = []
+    for seed in range(4):
+        x = sc.tensor(values(seed, *shape))
+        held.append((WORK[name](x).evaluate(), sc.compile(WORK[name](x)).run()))
+    for found, expected in held:
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    assert not np.array_equal(held[0][0].numpy(), held[1][0].numpy())
 
 
 def test_operands_that_overlap() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import softcuda as sc
 from softcuda import optim
-from softcuda.backends.host.chain import _Blocks
+from softcuda.backends.host.chain import Blocks
 from softcuda.executor.arenas import HOST_ARENAS
 from softcuda.interrupts import Uninterrupted
 
@@ -220,13 +220,13 @@ def test_ctrl_c_waits_until_all_variables_are_written(monkeypatch: pytest.Monkey
     step = sc.compile(sc.sum(a), "default", updates={a: a + 1.0, b: b + a * 0.5})
     step.run()
     old = [a.numpy().copy(), b.numpy().copy()]
-    compute = _Blocks.compute
+    compute = Blocks.compute
 
-    def interrupted(self: Any, ready: Any, item: int) -> None:
-        compute(self, ready, item)
+    def interrupted(self: Any, *given: Any) -> None:
+        compute(self, *given)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(_Blocks, "compute", interrupted)
+    monkeypatch.setattr(Blocks, "compute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         step.run()
     monkeypatch.undo()

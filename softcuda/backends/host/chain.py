@@ -21,7 +21,14 @@ from softcuda.backends.host.workers import ALIGNMENT, SHARED, Workers, aligned_b
 from softcuda.backends.steps import Micro, Operand
 from softcuda.graph.params import Dims
 
-__all__ = ["BLOCK_ELEMS", "bind_chain", "chain_scratch_bytes", "environment", "threads_for"]
+__all__ = [
+    "BLOCK_ELEMS",
+    "Blocks",
+    "bind_chain",
+    "chain_scratch_bytes",
+    "environment",
+    "threads_for",
+]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
@@ -120,8 +127,8 @@ def bind_chain(
     space = fuse_axes(chain[-1].dims, (*inputs, out))
     elems = block_elems or _block_elems(program)
     if out.size > elems:
-        blocks = _Blocks(program, space.dims, space.arrays, elems, workers)
-        return [(blocks.run, (threads,))]
+        blocks = Blocks(program, space.dims, space.arrays, elems, workers)
+        return [(blocks.run, (threads, *space.arrays))]
     shapes = [view.shape for view in space.arrays]
     needed = slot_bytes(program, out.size)
     if scratch is None or scratch.nbytes < needed:
@@ -145,8 +152,8 @@ def _block_elems(program: MicroProgram) -> int:
     return max(SMALLEST_BLOCK, min(BLOCK_ELEMS, SCRATCH_BYTES // max(itemsizes, 1)))
 
 
-class _Blocks:
-    """A chain over a space of many blocks.
+class Blocks:
+    """A chain over a space of many blocks, whatever arrays of one layout it is run on.
 
     Blocks are `chunk` wide along axis `cut`, whole in the axes after it and one element in those
     before. In a contiguous space the first block is a little wider, so that all others begin at
@@ -162,7 +169,6 @@ class _Blocks:
         workers: Workers,
     ) -> None:
         self.program = program
-        self.arrays = arrays
         self.workers = workers
         inner, cut = 1, len(dims) - 1
         while cut and inner * dims[cut] <= elems:
@@ -184,18 +190,19 @@ class _Blocks:
         self.elems = (self.chunk + self.shift) * inner
         self.cost_ns = program.cost_ns * math.prod(dims)
         self.moving = [tuple(d != 1 for d in array.shape[: cut + 1]) for array in arrays]
+        self.inner = [array.shape[cut + 1 :] for array in arrays]
 
-    def run(self, threads: int | None) -> None:
-        """Compute every block."""
+    def run(self, threads: int | None, *arrays: Array) -> None:
+        """Compute every block of these arrays, the result last."""
         team = threads_for(self.cost_ns, self.count) if threads is None else threads
         environments: list[dict[int, list[Any]]] = [{} for _ in range(max(team, 1))]
 
         def compute(worker: int, item: int) -> None:
-            self.compute(environments[worker], item)
+            self.compute(environments[worker], item, arrays)
 
         self.workers.run(compute, self.count, team)
 
-    def compute(self, ready: dict[int, list[Any]], item: int) -> None:
+    def compute(self, ready: dict[int, list[Any]], item: int, arrays: Sequence[Array]) -> None:
         """Compute one block; `ready` holds this thread's registers by width of the block."""
         outer, chunk = divmod(item, self.chunks)
         start = chunk * self.chunk + self.shift if chunk else 0
@@ -207,7 +214,7 @@ class _Blocks:
             env = ready[stop - start] = self._registers(stop - start)
         window = slice(start, stop)
         if self.cut == 0:
-            for place, (array, moving) in enumerate(zip(self.arrays, self.moving, strict=True)):
+            for place, (array, moving) in enumerate(zip(arrays, self.moving, strict=True)):
                 env[place] = array[window] if moving[0] else array
         else:
             at: list[int] = []
@@ -215,7 +222,7 @@ class _Blocks:
                 outer, rest = divmod(outer, extent)
                 at.append(rest)
             at.reverse()
-            for place, (array, moving) in enumerate(zip(self.arrays, self.moving, strict=True)):
+            for place, (array, moving) in enumerate(zip(arrays, self.moving, strict=True)):
                 index: list[Any] = [i if moves else 0 for i, moves in zip(at, moving, strict=False)]
                 index.append(window if moving[-1] else slice(0, 1))
                 env[place] = array[tuple(index)]
@@ -225,7 +232,7 @@ class _Blocks:
     def _registers(self, width: int) -> list[Any]:
         scratch = self.workers.scratch(slot_bytes(self.program, self.elems))
         externals = [
-            ((width if moving[-1] else 1), *array.shape[self.cut + 1 :])
-            for array, moving in zip(self.arrays, self.moving, strict=True)
+            ((width if moving[-1] else 1), *inner)
+            for inner, moving in zip(self.inner, self.moving, strict=True)
         ]
         return environment(self.program, (width, *self.tail), externals, self.elems, scratch)

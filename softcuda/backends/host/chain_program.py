@@ -21,7 +21,7 @@ from softcuda.graph.dtype_rules import floating
 from softcuda.graph.lines import operand_dtypes
 from softcuda.graph.params import Dims
 
-__all__ = ["build_program"]
+__all__ = ["build_program", "relu_beside"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,7 +35,8 @@ _EXACT: Final = frozenset(
 _IDENTITY: Final = frozenset(("copy", "conj", "real"))  # of real numbers
 
 
-def _relu(x: Array, zeros: Array, out: Array) -> None:
+def relu_beside(x: Array, zeros: Array, out: Array) -> None:
+    """Write the elements of `x` above 0, and 0 for the others, given a block of zeros."""
     np.maximum(x, zeros, out=out)
     np.add(out, 0.0, out)  # -0 becomes +0 whichever operand a tie gave
 
@@ -115,7 +116,7 @@ class _Builder:
             operands = [self.forward(value) for value in operands]
         function = function_for(name, compute_dtype(wanted[-1]))
         if name == "relu" and computed.is_float:
-            function = _relu
+            function = relu_beside
             operands.append(self.zero_block(computed))
         value = self.call(function, operands, computed, FULL)
         if computed is not dtype and name not in _EXACT:

@@ -26,7 +26,7 @@ from softcuda.backends.host.workers import SHARED, Workers
 from softcuda.backends.steps import Micro, Operand
 from softcuda.graph.params import Dims
 
-__all__ = ["bind_reduction", "reduction_scratch_bytes", "tile_extents"]
+__all__ = ["Reduction", "bind_reduction", "reduction_scratch_bytes", "tile_extents"]
 
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
@@ -126,9 +126,10 @@ def bind_reduction(
     if not any(space.labels):  # only axes of extent 1, or none, are reduced
         arrays = tuple(array.reshape(*array.shape, 1) for array in space.arrays)
         space = Space((*space.dims, 1), arrays, (*space.labels, True))
-    reduction = _Reduction(program, last, space, out, workers)
+    reduction = Reduction(program, last, space, workers)
     reduction.cut(tile_elems)
-    return [(reduction.run, (threads,))]
+    kept = out.reshape(tuple([space.dims[axis] for axis in reduction.kept]), copy=False)
+    return [(reduction.run, (threads, *space.arrays, kept))]
 
 
 def reduction_scratch_bytes(chain: Sequence[Micro], operands: Sequence[Operand]) -> int:
@@ -147,22 +148,20 @@ def _source(chain: Sequence[Micro], operands: Sequence[Operand]) -> Operand | Mi
     return operands[place] if place >= 0 else chain[~place]
 
 
-class _Reduction:
-    """One reduction over the tiles of one space."""
+class Reduction:
+    """One reduction over the tiles of one space, whatever arrays of one layout it is run on."""
 
-    def __init__(
-        self, program: MicroProgram, last: Micro, space: Space, out: Array, workers: Workers
-    ) -> None:
+    def __init__(self, program: MicroProgram, last: Micro, space: Space, workers: Workers) -> None:
         self.program = program
         self.workers = workers
-        self.dims, self.arrays = space.dims, space.arrays
+        self.dims = space.dims
         self.reduced = space.labels
         self.axes = tuple(axis for axis, r in enumerate(self.reduced) if r)
         self.kept = tuple(axis for axis, r in enumerate(self.reduced) if not r)
         self.reducer: Reducer = reducer_for(last.op.name, last.params, self.dims, self.axes)
         self.elements = math.prod(self.dims[axis] for axis in self.axes)
-        self.out = out.reshape(tuple(self.dims[axis] for axis in self.kept), copy=False)
-        self.moving = [tuple(d != 1 for d in array.shape) for array in self.arrays]
+        self.dtypes: list[np.dtype[Any]] = [array.dtype for array in space.arrays]
+        self.moving = [tuple(d != 1 for d in array.shape) for array in space.arrays]
         self.whole = [[None if moves else slice(None) for moves in m] for m in self.moving]
 
     def cut(self, elems: int | None) -> None:
@@ -180,8 +179,9 @@ class _Reduction:
         self.regions = min(self.reduced_tiles, REGIONS) if few else 1
         self.elems = math.prod(self.tile)
 
-    def run(self, threads: int | None) -> None:
-        """Compute every region, then join those of each kept tile in order."""
+    def run(self, threads: int | None, *arrays: Array) -> None:
+        """Compute every region, then join those of each kept tile in order; the result is last."""
+        *inputs, out = arrays
         items = self.kept_tiles * self.regions
         cost = (self.program.cost_ns + self.reducer.cost_ns) * math.prod(self.dims)
         team = threads_for(cost, items) if threads is None else threads
@@ -189,9 +189,9 @@ class _Reduction:
         states: list[Partial | None] = [None] * items
 
         def compute(worker: int, item: int) -> None:
-            state = self._region(ready[worker], item)
+            state = self._region(ready[worker], item, inputs)
             if self.regions == 1:
-                self._store(item, state)
+                self._store(item, state, out)
             else:
                 states[item] = state
 
@@ -204,15 +204,16 @@ class _Reduction:
                 if state is not None:
                     total = state if total is None else self.reducer.merge(total, state)
             if total is not None:
-                self._store(tile, total)
+                self._store(tile, total, out)
 
-    def _region(self, ready: dict[Dims, list[Any]], item: int) -> Partial:
+    def _region(self, ready: dict[Dims, list[Any]], item: int, inputs: Sequence[Array]) -> Partial:
         tile, region = divmod(item, self.regions)
         first = self.reduced_tiles * region // self.regions
         stop = self.reduced_tiles * (region + 1) // self.regions
-        state = self.reducer.measure(self._load(ready, tile, first))
+        state = self.reducer.measure(self._load(ready, tile, first, inputs))
         for place in range(first + 1, stop):
-            state = self.reducer.merge(state, self.reducer.measure(self._load(ready, tile, place)))
+            block = self._load(ready, tile, place, inputs)
+            state = self.reducer.merge(state, self.reducer.measure(block))
         return state
 
     def _window(self, tile: int, place: int) -> _Window:
@@ -226,21 +227,23 @@ class _Reduction:
                 extents[axis] = min(self.tile[axis], self.dims[axis] - start)
         return _Window(tuple(starts), tuple(extents))
 
-    def _load(self, ready: dict[Dims, list[Any]], tile: int, place: int) -> Block:
+    def _load(
+        self, ready: dict[Dims, list[Any]], tile: int, place: int, inputs: Sequence[Array]
+    ) -> Block:
         """Compute the chain on a tile; `ready` holds this thread's registers by extents."""
         starts, extents = self._window(tile, place)
         env = ready.get(extents)
         if env is None:
             env = ready[extents] = self._registers(extents)
         if len(starts) == 1:
-            for number, array in enumerate(self.arrays):
+            for number, array in enumerate(inputs):
                 moves = self.moving[number][0]
                 env[number] = array[starts[0] : starts[0] + extents[0]] if moves else array
         else:
             cuts = [slice(s, s + e) for s, e in zip(starts, extents, strict=True)]
             for number, whole in enumerate(self.whole):
                 index = tuple([a or b for a, b in zip(whole, cuts, strict=True)])
-                env[number] = self.arrays[number][index]
+                env[number] = inputs[number][index]
         for function, sources, target in self.program.instructions:
             function(*[env[source] for source in sources], env[target])
         values = env[self.program.result]
@@ -267,11 +270,10 @@ class _Reduction:
     def _held_dtype(self) -> np.dtype[Any]:
         place = self.program.result
         if place < self.program.externals:
-            held: np.dtype[Any] = self.arrays[place].dtype
-            return held
+            return self.dtypes[place]
         return self.program.registers[place - self.program.externals - 1].dtype
 
-    def _store(self, tile: int, state: Partial) -> None:
+    def _store(self, tile: int, state: Partial, out: Array) -> None:
         """Write the result of a kept tile, rounded once."""
         window = self._window(tile, 0)
         box: list[Any] = [
@@ -279,5 +281,5 @@ class _Reduction:
             for axis in self.kept
         ]
         result = self.reducer.finish(state, self.elements)
-        place = self.out[(*box, ...)]
+        place = out[(*box, ...)]
         convert(result.reshape(place.shape), place)

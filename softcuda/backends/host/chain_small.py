@@ -267,7 +267,7 @@ def _argument(name: str) -> Recorder:
             values = made.take(turned.shape, values.dtype)
             made.add(np.copyto, values, turned)
             values, axes = values.reshape(*field.kept, field.depth), (len(kept),)
-        made.add(getattr(values, name), axes[0], out)
+        made.add(getattr(np.ndarray, name), values, axes[0], out)
 
     return record
 
