@@ -15,13 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from softcuda.backends.host.blocks import multiply_by_parts
-from softcuda.backends.host.chain import Blocks
-from softcuda.backends.host.chain_program import relu_beside
-from softcuda.backends.host.chain_reduce import Reduction
-from softcuda.backends.host.conversion import convert
-from softcuda.backends.host.copies import assign, copy_in_turn, copy_shared
-from softcuda.backends.host.elementwise import ELEMENTWISE
+from softcuda.backends.host.stateless import is_stateless
 from softcuda.graph.params import Dims
 
 __all__ = ["CallTemplate", "template_of"]
@@ -29,12 +23,6 @@ __all__ = ["CallTemplate", "template_of"]
 Array = np.ndarray[Any, Any]
 Call = tuple[Any, tuple[Any, ...]]
 
-# Functions beside NumPy's ufuncs that keep nothing from call to call, and owners of such methods.
-_COPIES: Final = (np.copyto, assign, convert, copy_in_turn, copy_shared)
-_PLACES: Final = (np.ndarray.argmax, np.ndarray.argmin)
-_MATHEMATICS: Final = (*ELEMENTWISE.values(), multiply_by_parts, relu_beside)
-_PURE: Final = frozenset((*_COPIES, *_PLACES, *_MATHEMATICS))
-_PURE_OWNERS: Final = (np.ufunc, Blocks, Reduction)
 _CONSTANT: Final = (bool, int, float, complex, str, slice, type, type(None), np.dtype, np.generic)
 _MOST_OWN_BYTES: Final = 1 << 19
 
@@ -105,7 +93,7 @@ def template_of(calls: Sequence[Call], arrays: Sequence[Array]) -> CallTemplate 
     own: list[Any] = []
     made: list[tuple[Any, tuple[_View, ...]]] = []
     for function, arguments in calls:
-        if not _is_pure(function) or len(arguments) < 2:
+        if not is_stateless(function) or len(arguments) < 2:
             return None
         taken = tuple([_taken(argument, arrays, own) for argument in arguments])
         if None in taken:
@@ -114,13 +102,6 @@ def template_of(calls: Sequence[Call], arrays: Sequence[Array]) -> CallTemplate 
     if sum(x.nbytes for x in own if isinstance(x, np.ndarray)) > _MOST_OWN_BYTES:
         return None
     return CallTemplate(made, len(arrays), own)
-
-
-def _is_pure(function: Any) -> bool:
-    """Return whether a function keeps nothing from call to call."""
-    if isinstance(getattr(function, "__self__", None), _PURE_OWNERS):  # their reduce and run
-        return True
-    return isinstance(function, np.ufunc) or (callable(function) and function in _PURE)
 
 
 def _taken(argument: Any, arrays: Sequence[Array], own: list[Any]) -> _View | None:
@@ -146,4 +127,4 @@ def _taken(argument: Any, arrays: Sequence[Array], own: list[Any]) -> _View | No
 def _is_constant(argument: Any) -> bool:
     if isinstance(argument, tuple):
         return all(map(_is_constant, argument))
-    return isinstance(argument, _CONSTANT) or _is_pure(argument)
+    return isinstance(argument, _CONSTANT) or is_stateless(argument)
