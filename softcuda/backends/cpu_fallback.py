@@ -55,7 +55,7 @@ _SCATTERS: Final = ("index_add", "scatter_add")
 _WITH_SCRATCH: Final = ("matmul", *_SCATTERS)  # bound beside the table, for their scratch
 _METHOD: Final = Method(
     multiply=_einsum,
-    limits=TileLimits(m=128, n=128, k=512, tile=1 << 16, whole=1 << 16),
+    limits=TileLimits(m=128, n=128, k=1 << 16, tile=1 << 16, whole=1 << 16),
     direct=(),
     by_columns=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from softcuda.backends import backends
 from softcuda.backends.steps import Step
@@ -16,6 +17,10 @@ __all__ = ["decision_table", "format_bytes", "largest_values", "line_report"]
 
 _HEADINGS = ("step", "op", "shapes", "dtype", "backend_id", "decided by", "kernel", "bytes", "at")
 _SHOWN_OPERANDS = 4
+_LARGE_ONES: Final = "it gives larger ones to the device"
+_OTHER_PROFILE: Final = (
+    "a profile with CUDA rows, such as config='nvidia-h200', gives large ones to the device"
+)
 _CHAINS = "elementwise"  # what the families of kernels of chains alone begin with
 
 
@@ -61,10 +66,10 @@ def decision_table(program: Program) -> str:
             f"{format_bytes(size.peak_bytes)}"
         )
     if program.target.type == "cuda" and program.steps and not program.uses_cuda:
+        advice = _LARGE_ONES if program.profile.startswith("nvidia-h200") else _OTHER_PROFILE
         lines.append(
             f"nothing of this runs on {program.target}: {program.profile} decides on CPU backends "
-            "for these sizes; a profile with CUDA rows, such as config='nvidia-h200', gives large "
-            "ones to the device"
+            f"for these sizes; {advice}"
         )
     lines.extend(_launch_list(program))
     lines.extend(program.footer)

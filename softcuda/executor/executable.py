@@ -189,7 +189,8 @@ class Executable:
         line = self._line_of(node)
         if line < 0:
             return f"{node.op.name} -> folded away by simplify; nothing runs for it"
-        return line_report(self.program, line, (f"profile {self.program.profile}",))
+        made_for = f"profile {self.program.profile}, target {self.program.target}"
+        return line_report(self.program, line, (made_for,))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the executable to a file, which `softcuda.load` reads in any process.

@@ -25,6 +25,9 @@ _OTHERS: Final[dict[str, str]] = {
     "view": "reshape",
 }
 
+# What is the same as a logical function for bools, and something else for integers.
+_OF_BOOLS: Final = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "invert"))
+
 # What to write instead of a method, where it is no call of a function.
 _PHRASES: Final[dict[str, str]] = {
     "tensor[...]": "index it, as in tensor[1:3]",
@@ -49,6 +52,8 @@ def absent_name(name: str) -> AttributeError:
     known = OTHER_NAMES.get(name)
     own = f"softcuda.{known}" if known != "tensor[...]" else known
     advice = "" if known is None else f"; it is called {own} here"
+    if name in _OF_BOOLS:
+        advice = f"; of bools it is {own}; integers have no bitwise functions"
     return AttributeError(f"softcuda has no attribute {name!r}{advice}")
 
 

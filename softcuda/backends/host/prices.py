@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from softcuda.backends.host.blocks import MANY_TERMS
 from softcuda.backends.host.contraction import Pair
 from softcuda.backends.host.routes import Asked, Route, routes_of
 from softcuda.backends.host.tiling import TileLimits, Tiling, tilings_of, whole_tiling
@@ -123,6 +124,8 @@ def price_ns(route: Route, tiling: Tiling) -> float:
         if _is_handed_over(route, box) and _cuts(route, tiling).boxes > 1:
             copies *= _CONTENTION
         return _products_ns(route, tiling) + _passes_ns(route, box) / _SHARE + copies
+    if _makes_long_dots(route, box):
+        return math.inf
     extents, work, before = route.pair.extents, _products_ns(route, tiling), 0.0
     for number, (axes, order) in enumerate(zip(route.operands, route.orders, strict=True)):
         if packed[number] and tiling.tiled[number]:
@@ -199,6 +202,13 @@ def _products_ns(route: Route, tiling: Tiling) -> float:
     across = 5 * (m % 4).bit_count() - m % 4
     flops *= (1 + 6 / m + 6 / n + 5 / k) * (1 + along / n) * (1 + across / m)
     return calls * (flops + _CALL_NS)
+
+
+def _makes_long_dots(route: Route, box: Mapping[int, int]) -> bool:
+    """Return whether boxes are vectors, though the product has none, whose sums go by parts."""
+    sides = route.m.axis, route.n.axis
+    is_cut = min(_count(box, x) for x in sides) == 1 < min(map(route.pair.count, sides))
+    return is_cut and route.pair.count(route.k) >= MANY_TERMS
 
 
 def _is_handed_over(route: Route, box: Mapping[int, int]) -> bool:
