@@ -166,7 +166,7 @@ class OperandDescriptor:
 
 
 def checked_modes(what: str, modes: Modes) -> tuple[Hashable, ...]:
-    """Return labels as a tuple.
+    """Return labels as a tuple; white space in a string is ignored, as in expressions.
 
     Raises:
         ArgumentTypeError: they are no sequence of hashable objects.
@@ -175,7 +175,7 @@ def checked_modes(what: str, modes: Modes) -> tuple[Hashable, ...]:
     try:
         if isinstance(modes, (Set, Mapping)):
             raise TypeError  # which has no order
-        labels = tuple(modes)
+        labels = tuple("".join(modes.split()) if isinstance(modes, str) else modes)
         hash(labels)
     except TypeError:
         raise ArgumentTypeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softcuda import EinsumPlan, TensorDescriptor
+from softcuda import EinsumPlan, OperandDescriptor, TensorDescriptor, contract
 from softcuda.errors import ArgumentError, ShapeError
 
 A = np.arange(6.0).reshape(2, 3)
@@ -42,3 +42,8 @@ def test_runs_write_into_one_output_after_another(expression: str) -> None:
         plan.execute_into([first, B], inside)
     with pytest.raises(ShapeError, match="the output has shape"):
         plan.execute_into([A, B], np.zeros((7, 7)))
+
+
+def test_white_space_between_labels_is_ignored() -> None:
+    assert np.array_equal(contract(A, "i k", B, " kj", "i\tj").numpy(), A @ B)
+    assert OperandDescriptor.from_tensor(A, "i j").modes == ("i", "j")
