@@ -40,6 +40,8 @@ class StepCalls:
         direct: what the whole program is where it is a few calls that have a template, called
             with the arrays of the leaves, in their order, of its only output, and of an arena that
             it shares; None where it is more than that, or was not bound yet.
+        writes_at_once: whether a direct run writes the output by one call of NumPy, its last, that
+            can neither fail nor be interrupted on the way: it is the old one or the new one.
         is_delicate: whether what changes variables is more than one call of NumPy, so that an
             interrupt would leave one half written, or some changed and others not.
     """
@@ -55,6 +57,7 @@ class StepCalls:
         self.stale: set[int] = set()
         self.direct: Callable[..., Any] | None = None
         self._may_be_direct = device is None and len(program.output_lines) == 1 == len(memory.rings)
+        self.writes_at_once = False
         self.is_delicate = False
         self._is_whole = True
         self.reset()
@@ -197,6 +200,12 @@ class StepCalls:
         if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
             return None
         shared = [] if memory.owns_arena else [arena.memory for arena in memory.arenas.values()]
+        meeting = [f for f, given in self.flat if _meets(given, slot.memory)]
+        self.writes_at_once = (
+            len(meeting) == 1
+            and self.flat[-1][0] is meeting[0]
+            and (isinstance(meeting[0], np.ufunc) and meeting[0] is not np.power)
+        )
         template = template_of(self.flat, [*leaves, slot.memory, *shared])
         return template and (template.only or template)
 
@@ -218,6 +227,12 @@ def _checks(step: Step) -> bool:
     """Return whether a step refuses bad indices even where it has nothing to write."""
     op = OPS.get(step.kernel)
     return op is not None and op.has_indices
+
+
+def _meets(arguments: tuple[Any, ...], memory: Any) -> bool:
+    """Return whether a call reads or writes some memory."""
+    arrays = (x for x in arguments if isinstance(x, np.ndarray))
+    return any(np.may_share_memory(x, memory) for x in arrays)
 
 
 def _nothing() -> None:

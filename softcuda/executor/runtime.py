@@ -136,7 +136,8 @@ class Runtime:
     ) -> list[Any]:
         direct = self._calls.direct
         if direct is not None and len(transient) == len(leaves):
-            slot = into or self._memory.rings[0].take()
+            at_once = self._calls.writes_at_once
+            slot = into if into and at_once else self._memory.rings[0].take()
             if self._shares_arenas:
                 return self._in_arenas(partial(self._replay_directly, direct, leaves, slot))
             self._context.run(direct, *leaves, slot.memory)  # nothing is bound, or left amiss

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from softcuda import EinsumPlan, OperandDescriptor, TensorDescriptor, contract
-from softcuda.errors import ArgumentError, ShapeError
+from softcuda import (
+    BinaryOp,
+    EinsumPlan,
+    OperandDescriptor,
+    OperationDescriptor,
+    Plan,
+    TensorDescriptor,
+    UnaryOp,
+    contract,
+    f32,
+    i32,
+)
+from softcuda.backends.host.chain import Blocks
+from softcuda.errors import ArgumentError, IntegerPowerError, ShapeError
 
 A = np.arange(6.0).reshape(2, 3)
 B = np.arange(12.0).reshape(3, 4)
@@ -47,3 +61,44 @@ def test_runs_write_into_one_output_after_another(expression: str) -> None:
 def test_white_space_between_labels_is_ignored() -> None:
     assert np.array_equal(contract(A, "i k", B, " kj", "i\tj").numpy(), A @ B)
     assert OperandDescriptor.from_tensor(A, "i j").modes == ("i", "j")
+
+
+@pytest.mark.parametrize("count", [4, 1000, 300_000])
+def test_an_error_leaves_the_output_as_it_was(count: int) -> None:
+    base, exponent = np.full(count, 3, np.int32), np.full(count, 2, np.int32)
+    out = TensorDescriptor.contiguous((count,), i32)
+    operands = [OperandDescriptor.from_tensor(x, "i") for x in (base, exponent)]
+    plan = Plan(OperationDescriptor.elementwise_binary(*operands, out, "i", BinaryOp.Pow))
+    for _ in range(2):
+        target = np.full(count, 77, np.int32)
+        plan.execute_into([base, exponent], target, [1, 1])
+        assert (target == 9).all()
+    exponent[-1] = -1
+    target = np.full(count, 77, np.int32)
+    with pytest.raises(IntegerPowerError):
+        plan.execute_into([base, exponent], target, [1, 1])
+    assert (target == 77).all()
+
+
+def test_an_interrupt_leaves_the_output_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones((300, 400, 3), np.float32)
+    operand = OperandDescriptor.from_tensor(x, "abc").with_unary(UnaryOp.Exp)
+    out = TensorDescriptor.contiguous(x.shape, f32)
+    product = OperationDescriptor.elementwise_binary(operand, operand, out, "abc", BinaryOp.Mul)
+    plan = Plan(product)
+    target = np.zeros(x.shape, np.float32)
+    for _ in range(2):
+        plan.execute_into([x, x.copy()], target, [1, 1])
+    assert np.allclose(target, np.e**2)
+    compute, done = Blocks.compute, []
+
+    def interrupted(self: Any, *given: Any) -> None:
+        compute(self, *given)
+        done.append(given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Blocks, "compute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plan.execute_into([x * 2, x], target, [1, 1])
+    assert done
+    assert np.allclose(target, np.e**2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import softcuda as sc
@@ -117,3 +118,23 @@ def test_public_classes_and_listing() -> None:
     assert issubclass(sc.SoftCudaWarning, UserWarning)
     assert isinstance(sc.profile.resolve.default_profile(), sc.Profile)
     assert set(dir(sc)) == {*sc.__all__, "__version__"}
+
+
+def test_bitwise_functions_are_those_of_bools() -> None:
+    with pytest.raises(AttributeError, match=r"of bools it is softcuda\.logical_and; integers"):
+        sc.bitwise_and  # noqa: B018
+
+
+def test_explain_names_the_target() -> None:
+    product = sc.einsum("ij,jk->ik", np.ones((64, 64), "f4"), np.ones((64, 64), "f4"))
+    for target in ("sm_75", "sm_90a"):
+        told = str(sc.explain(product, config="nvidia-h200", target=target))
+        assert f"profile nvidia-h200.soft, target {target}" in told
+
+
+def test_the_shipped_profile_is_not_recommended_to_its_user() -> None:
+    product = sc.einsum("ij,jk->ik", np.ones((30, 40), "f4"), np.ones((40, 5), "f4"))
+    other = str(sc.compile(product, "default", target="sm_90a"))
+    assert "a profile with CUDA rows, such as config='nvidia-h200'" in other
+    small = str(sc.compile(product, "nvidia-h200", target="sm_90a"))
+    assert "for these sizes; it gives larger ones to the device" in small
