@@ -6,16 +6,12 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from softcuda.backends import Step, Verdict, register, unregister
-from softcuda.dtype import f32
 from softcuda.executor.executable import Executable
 from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
@@ -23,8 +19,7 @@ from softcuda.profile.machine import device_hash, this_machine
 from softcuda.profile.resolve import default_profile, read
 from softcuda.profile.vocabulary import work_ops
 from softcuda.running import compile as compile_nodes
-from softcuda.tools.agreement import disagreement
-from softcuda.tools.cells import Cell, State
+from softcuda.tools.cells import Cell
 from softcuda.tools.measure import Meter
 from softcuda.tools.soft_init import main
 
@@ -53,7 +48,10 @@ def test_a_profile_is_measured_and_obeyed(capsys: pytest.CaptureFixture[str]) ->
     assert profile.meta["device_hash"] == device_hash(machine)
     assert {row.op for row in profile.rows} == set(work_ops())
     row = profile.lookup("add", "f32", 8)
-    assert row is not None and re.match(r"us at 1: cpu_\w+ [\d.]+, .*; at 32: ", row.comment)
+    assert row is not None and row.comment.startswith("us at ")
+    told = [int(size) for size in re.findall(r"\bat (\d+): cpu_\w+ [\d.]+", row.comment)]
+    assert told and row.low <= told[0] <= told[-1] <= 32  # the first and last size of the row
+    assert row.high is None or told[-1] < row.high
     untouched = profile.lookup("tanh", "f32", 8)
     assert untouched is not None and untouched.comment == "not measured"
     assert f"CONFIG.soft:{row.line}" in str(compiled())
@@ -219,82 +217,3 @@ def test_samples_that_do_not_fit_are_errors(capsys: pytest.CaptureFixture[str]) 
     samples.write_text("# " + json.dumps({"format": "softcuda samples 2", "owner": []}) + "\n")
     assert main([*FEW, "--resume"]) == 1
     assert "remove the file to measure anew" in capsys.readouterr().err
-
-
-def own_backend(name: str, function: Any, op: str = "add") -> Any:
-    def supports(line: Any, operands: Any, target: Any) -> Verdict:
-        return Verdict(line.op.name == op, f"{name} computes {op}")
-
-    def prepare(unit: Any, target: Any) -> tuple[Step, ...]:
-        return (Step(name, op, unit.operands, (unit.result,), lines=unit.lines),)
-
-    return SimpleNamespace(
-        BACKEND_ID=name,
-        DEVICE="cpu",
-        FUSES=frozenset(),
-        supports=supports,
-        prepare=prepare,
-        FUNCTIONS={op: function},
-    )
-
-
-@pytest.fixture
-def own_backends() -> Iterator[None]:
-    def wrong(a: Any, b: Any, out: Any) -> None:
-        np.subtract(a, b, out=out)
-
-    def broken(a: Any, b: Any, out: Any) -> None:
-        raise TypeError("no such thing")
-
-    made = [own_backend("right", lambda a, b, out: np.add(a, b, out=out))]
-    made += [own_backend("wrong", wrong), own_backend("broken", broken)]
-    for backend in made:
-        register(backend)
-    yield
-    for backend in made:
-        unregister(backend.BACKEND_ID)
-
-
-@pytest.mark.usefixtures("own_backends")
-def test_backends_of_a_user_join_and_wrong_ones_are_disqualified(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    meter = Meter()
-    found = meter.measure(Cell("add", "f32", 64), meter.backend_ids, 0.01)
-    assert found["right"].state is State.MEASURED and found["right"].microseconds > 0
-    assert found["wrong"].state is State.WRONG and "elements are wrong" in found["wrong"].reason
-    assert found["broken"].state is State.WRONG and "no such thing" in found["broken"].reason
-    assert found["cpu_blas"].state is State.REFUSED
-    assert main(["--ops", "add", "--max-size", "8"]) == 0
-    printed = capsys.readouterr().out
-    assert "disqualified: wrong, add[f32], size 8: " in printed
-    names = {row.backend_id for row in read("CONFIG.soft", {"right": "cpu"}).rows}
-    assert not names & {"wrong", "broken"}
-
-
-@pytest.mark.parametrize("size", [7, 128])
-def test_products_are_checked_at_every_size(size: int) -> None:
-    def last_row_wrong(a: Any, b: Any, out: Any) -> None:
-        np.matmul(a, b, out=out)
-        out[-1] += 1
-
-    backend = own_backend("rows", last_row_wrong, "matmul")
-    register(backend)
-    try:
-        found = Meter().measure(Cell("matmul", "f32", size), ["cpu_blas", "rows"], 0.0)
-    finally:
-        unregister("rows")
-    assert found["cpu_blas"].state is State.MEASURED
-    assert found["rows"].state is State.WRONG
-
-
-def test_agreement_sees_nan_infinity_and_single_elements() -> None:
-    right = np.array([1.0, np.nan, np.inf, 1e-3])
-    good = right.astype(np.float32)
-    assert disagreement(good, right, f32, 1) == ""
-    for place, value in ((0, 1.1), (1, 0.0), (2, -np.inf), (3, np.nan)):
-        bad = good.copy()
-        bad[place] = value
-        assert f"1 of 4 elements are wrong, the first at [{place}]" in disagreement(
-            bad, right, f32, 1
-        )
