@@ -13,6 +13,8 @@ from softcuda.driver.memory import DeviceMemory
 from softcuda.errors import SoftCudaError
 from softcuda.executor.devices import DeviceSession
 from softcuda.executor.inlets import INLET_BYTES, DeviceCopy, SharedInlet
+from softcuda.executor.lone_kernel import LoneKernel, lone_kernel
+from softcuda.executor.outputs import OutputRing
 from softcuda.executor.segments import BoundKernel, Segment
 from softcuda.graph.shapes import is_contiguous
 from softcuda.pool.device import DeviceArray
@@ -209,6 +211,18 @@ class DeviceSteps:
     def only_segment(self) -> Segment | None:
         """The segment that the whole program is, where a run is one launch; else None."""
         return self._segment_of[0] if self.is_one_launch else None
+
+    def lone_kernel(self, ring: OutputRing) -> LoneKernel | None:
+        """Return the only kernel that the program is, after a run; None where it is more.
+
+        Args:
+            ring: buffers of its only output that nobody else takes.
+        """
+        segment = self.only_segment
+        if segment is None:
+            return None
+        current = self.current_context()
+        return lone_kernel(self._program, segment, current, self._address, ring)
 
     def wait(self) -> None:
         """Wait for the device; a fault that shows is left to the next call."""

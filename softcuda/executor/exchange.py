@@ -67,9 +67,7 @@ def landed(array: Array, landing: DeviceArray | None) -> DeviceArray:
     span = np.lib.stride_tricks.as_strided(lowest, (count,), (array.itemsize,))
     if landing is None:
         made = send(span)
-        made.ptr += start * made.itemsize
-        made.shape, made.strides = array.shape, array.strides
-        return made
+        return made.seen(made.ptr + start * made.itemsize, array.shape, array.strides)
     if count:
         session().upload(span, landing.ptr - start * landing.itemsize)
     return landing

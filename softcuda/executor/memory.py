@@ -56,6 +56,7 @@ class ProgramMemory:
             }
         self._device_numbers = self._upload_numbers()
         self.rings = [self._ring(number) for number in program.output_lines]
+        self._others: list[OutputRing] = []
         self.leaves: list[Any] = [None] * len(program.leaf_lines)
         self.variables: dict[int, Any] = {}
         self.slots: list[Slot | None] = [None] * len(self.rings)
@@ -64,6 +65,12 @@ class ProgramMemory:
         self.owns_arena = set(sizes) == {"cpu"} and sizes["cpu"].nbytes <= OWN_BYTES
         if self.owns_arena:
             self.arenas["cpu"] = own_arena(sizes["cpu"].nbytes)
+
+    def another_ring(self, number: int) -> OutputRing:
+        """Return buffers for the value of a line beside those in `rings`, none made yet."""
+        ring = self._ring(number)
+        self._others.append(ring)
+        return ring
 
     def _ring(self, number: int) -> OutputRing:
         line = self._program.graph.lines[number]
@@ -147,10 +154,15 @@ class ProgramMemory:
     @property
     def held_bytes(self) -> int:
         """Bytes of output buffers that nobody else holds."""
-        return sum(ring.held_bytes for ring in self.rings)
+        return sum(ring.held_bytes for ring in (*self.rings, *self._others))
+
+    def forget_bindings(self) -> None:
+        """Drop every call that was bound to an output buffer."""
+        for ring in self.rings:
+            ring.forget_bindings()
 
     def forget_outputs(self) -> None:
         """Give back the output buffers that nobody uses."""
         self.slots = [None] * len(self.rings)
-        for ring in self.rings:
+        for ring in (*self.rings, *self._others):
             ring.release()

@@ -12,6 +12,7 @@ import numpy as np
 
 from softcuda.compiler.program import Program
 from softcuda.errors import BackendError, DeviceOutOfMemory
+from softcuda.executor.alone import alone_of
 from softcuda.executor.arenas import Arena, Arenas
 from softcuda.executor.calls import StepCalls
 from softcuda.executor.inputs import Inputs
@@ -32,7 +33,7 @@ def _quiet_context() -> contextvars.Context:
 
 
 class Runtime:
-    """A program with memory; `run` is serialised by a lock.
+    """A program with memory; `run` is serialised by a lock, unless it is one launch on a device.
 
     Which arrays a step touches is decided when it is bound; a run binds again only the steps
     whose leaves or outputs are other arrays than in the run before.
@@ -65,6 +66,7 @@ class Runtime:
         shares = bool(program.arenas) and not memory.owns_arena
         self._shares_arenas = shares and self._segment is None
         self._joins_arena = self._segment is not None and "cuda" in program.arenas
+        self._alone = None if self._shared else alone_of(program, memory, self._device)
         if on_device is not None:
             on_device.ledger.runtimes.add(self)
         renew_in_child(self)
@@ -90,6 +92,8 @@ class Runtime:
             BackendError: this thread is amid a run of the program already.
             IndexOutOfRange, IntegerPowerError: a step met a bad value.
         """
+        if self._alone is not None and (made := self._alone.run(leaves)) is not None:
+            return [made]
         with self._lock:
             if self._is_running:
                 raise BackendError(
@@ -99,9 +103,8 @@ class Runtime:
             self._is_running = True
             try:
                 if not self._shared:
-                    if self._current is None or self._current.is_here():
-                        return self._run(leaves, variables, transient, into)
-                    return self._on_device(leaves, variables, transient, into)
+                    run = self._run if self._current is None else self._on_device
+                    return run(leaves, variables, transient, into)
                 if self._locks.every is not None:
                     with self._locks.every:
                         return self._on_device(leaves, variables, transient, into)
@@ -158,6 +161,9 @@ class Runtime:
             if forget:
                 self._inputs.forget(forget)
             self._is_whole = True
+            if self._alone is not None and self._alone.find(leaves):
+                self._reset()
+                self._memory.forget_outputs()
             return found
         except BaseException as error:
             if self._device is not None:
@@ -273,8 +279,7 @@ class Runtime:
 
     def _unbind(self) -> None:
         self._calls.reset()
-        for ring in self._memory.rings:
-            ring.forget_bindings()
+        self._memory.forget_bindings()
 
     @property
     def held_bytes(self) -> int:

@@ -94,6 +94,9 @@ class Segment:
         copies: step number -> the copy on the device.
         shared_inlets: what else is copied before the first kernel; given before the first run.
         label: what messages call it.
+        driver: the driver that it is launched by.
+        note: tells the device's state that it was launched.
+        is_synchronous: whether a run waits for it.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class Segment:
         self._steps = steps
         self._places = places
         self._graph: CudaGraph | None = None
-        self._alone: Launch | None = None
+        self._launches: list[Launch] = []  # of a kernel alone; their calls need them
         self._launch: Callable[[], int] | None = None
         self.kernels = {
             number: [
@@ -129,9 +132,10 @@ class Segment:
         self.label = f"steps {steps[0][0]} to {steps[-1][0]}"
         moves = self.host_inlets or self.copies
         self._is_empty = not moves and not any(self.kernels.values())
-        self._is_synchronous = session.context.is_synchronous
+        self.is_synchronous = session.context.is_synchronous
+        self.driver = session.context.driver
         state = session.context.state
-        self._note = partial(state.pending.setdefault, session.stream.handle, self.label)
+        self.note = partial(state.pending.setdefault, session.stream.handle, self.label)
 
     def run(self) -> None:
         """Submit the whole segment to the stream; the device's context is current.
@@ -154,9 +158,9 @@ class Segment:
         else:
             code = launch()
             if code:
-                raise self._session.context.driver.failure(LAUNCH, code)
-        self._note()
-        if self._is_synchronous:
+                raise self.driver.failure(LAUNCH, code)
+        self.note()
+        if self.is_synchronous:
             self._session.stream.synchronize()
 
     @property
@@ -173,9 +177,7 @@ class Segment:
         kernels = [bound for all_ in self.kernels.values() for bound in all_]
         self._session.loader.prepare([bound.launch.spec for bound in kernels])
         if self.is_alone:
-            (bound,) = kernels
-            self._alone = Launch(*self._function_of(bound), bound.args, bound.label)
-            return self._alone.launcher(stream=self._session.stream)
+            return self._launcher(kernels[0])
         graph = CudaGraph(self._session.context, self.label)
         try:
             self._add_nodes(graph)
@@ -186,6 +188,20 @@ class Segment:
             raise
         self._graph = graph
         return launch
+
+    def again(self) -> tuple[BoundKernel, Callable[[], int]]:
+        """Return its only kernel with other arguments, and the call to launch that, as `_build`.
+
+        Its pointers are not set yet.
+        """
+        ((bound,),) = filter(None, self.kernels.values())
+        other = BoundKernel(bound.launch, bound.label, self._session.status)
+        return other, self._launcher(other)
+
+    def _launcher(self, bound: BoundKernel) -> Callable[[], int]:
+        launch = Launch(*self._function_of(bound), bound.args, bound.label)
+        self._launches.append(launch)
+        return launch.launcher(stream=self._session.stream)
 
     def _forget_nodes(self) -> None:
         """Let the next run make the driver graph anew."""

@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from softcuda.errors import ArgumentError
+from softcuda.graph.ancestors import ancestors
 from softcuda.graph.lines import Graph, LeafLayout, Line
-from softcuda.graph.node import Node, ancestors
+from softcuda.graph.node import Node
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, OnDevice, Transfer
 from softcuda.graph.philox import philox_blocks
@@ -174,19 +175,23 @@ def _single(node: Node) -> Outline | None:
         return None
     parts = [op, node.params, node.dims, node.dtype]
     for leaf in leaves:
-        data, is_variable = leaf.data, leaf.op is _VARIABLE
+        data = leaf.data
         if data.__class__ is not _ARRAY:
-            if data is None or isinstance(data, _ARRAY):
+            try:
+                parts.append(data.layout)
+            except AttributeError:  # no value, or an array of another class
                 return None
-            parts += (leaf.dims, leaf.dtype, is_variable, data.strides, data.ordinal)
+            parts.append(data.ordinal)
         elif data.flags.c_contiguous:
-            parts += (leaf.dims, leaf.dtype, is_variable)
+            parts += (leaf.dims, leaf.dtype)
         else:
             return None
+        parts.append(leaf.op is _VARIABLE)
     count = len(leaves)
     if count > 1 and (leaves[0] is leaves[1] if count == 2 else len(set(map(id, leaves))) < count):
         return None
-    return (*parts, ()), (*leaves, node), leaves
+    parts.append(())
+    return tuple(parts), (*leaves, node), leaves
 
 
 def _leaf_entry(leaf: Node) -> _Entry:

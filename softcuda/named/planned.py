@@ -40,6 +40,7 @@ __all__ = ["Planned", "of_engine"]
 Array = np.ndarray[Any, Any]
 
 _ON_DEVICE: Final = "softcuda.pool.device"
+_HOST: Final = np.ndarray
 _KEPT_SCALARS: Final = 16  # sets of scalars that a plan on a device keeps there
 _KEPT_LAYOUTS: Final = 16  # of outputs that fit, told by class, shape, strides, dtype
 _NOTHING: Final = ()  # no scalars, where none were given
@@ -79,12 +80,17 @@ class Planned:
         self._engine = engine
         operation, lines = engine.operation, engine.recipe.lines
         on_host = engine.device == "cpu"
+        on_device = None if on_host else import_module(_ON_DEVICE)
         self._wanted = [
             wanted_of(f"input {number}", operand.tensor_descriptor, engine.device)
             for number, operand in enumerate(operation.operands)
         ]
-        self._kind = np.ndarray if on_host else import_module(_ON_DEVICE).DeviceArray
-        self._layouts = [(x.shape, x.strides_bytes, x.stored) for x in self._wanted]
+        self._kind: type[Any] = on_device.DeviceArray if on_device else _HOST
+        same = on_device.layout_of if on_device else _as_tuple
+        self._layouts = [
+            (number, same(wanted.shape, wanted.strides_bytes, wanted.stored))
+            for number, wanted in enumerate(self._wanted)
+        ]
         places = engine.recipe.places[len(self._wanted) :]
         self._scalar_dtypes = [lines[place].dtype for place in places]
         self._count = len(self._wanted)
@@ -141,7 +147,7 @@ class Planned:
         variables = []
         flow = _FREE
         kind = self._kind
-        for at, (shape, strides, stored) in enumerate(self._layouts):
+        for at, layout in self._layouts:
             data = value = inputs[at]
             if value.__class__ is Tensor:
                 data, flow = value.data, self._flow
@@ -149,12 +155,13 @@ class Planned:
                     variables.append(data)
                 if value.flow is _TRACED:
                     _check_history(at)
-            if (
-                data.__class__ is not kind
-                or data.strides != strides
-                or data.shape != shape
-                or data.dtype != stored
-            ):
+            if data.__class__ is not kind:
+                data = checked_array(value, self._wanted[at])
+            elif kind is _HOST:
+                shape, strides, stored = layout
+                if data.strides != strides or data.shape != shape or data.dtype != stored:
+                    data = checked_array(value, self._wanted[at])
+            elif data.layout is not layout:
                 data = checked_array(value, self._wanted[at])
             arrays.append(data)
         return arrays, variables, flow
@@ -242,6 +249,10 @@ class Planned:
         if found is None:
             found = self._others[dtype] = ready(retyped(self._engine, dtype), self._count)
         return found
+
+
+def _as_tuple(*layout: Any) -> tuple[Any, ...]:
+    return layout
 
 
 def _check_history(number: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -14,9 +15,40 @@ from softcuda.graph.shapes import is_contiguous, numel
 from softcuda.pool.blocks import BLOCK_BYTES, RawBlock
 from softcuda.pool.bump import BumpPool
 
-__all__ = ["DeviceArray", "DeviceBlocks", "DevicePool"]
+__all__ = ["DeviceArray", "DeviceBlocks", "DevicePool", "Layout", "layout_of"]
 
 Array = np.ndarray[Any, Any]
+
+
+class Layout:
+    """Shape, strides and dtype of arrays on a device; compared and hashed by identity.
+
+    Attributes:
+        shape: extents.
+        strides: in bytes.
+        dtype: NumPy dtype.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "shape", "strides")
+
+    def __init__(self, shape: Dims, strides: Dims, dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+
+
+_LAYOUTS: Final[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
+
+
+def layout_of(shape: Dims, strides: Dims, dtype: np.dtype[Any]) -> Layout:
+    """Return a layout: the same one for equal arguments, as long as an array has it.
+
+    Two threads that ask for a new one at once may get two. Whoever finds two layouts to be
+    different compares what they hold, or takes the arrays for different at the price of time.
+    """
+    key = (shape, strides, dtype)
+    found = _LAYOUTS.get(key)
+    return _LAYOUTS.setdefault(key, Layout(*key)) if found is None else found
 
 
 class DeviceBlocks:
@@ -66,6 +98,7 @@ class DeviceArray:
         shape: extents.
         strides: in bytes, as NumPy counts them.
         dtype: NumPy dtype.
+        layout: of it, by `layout_of`.
         ordinal: the device.
         owner: what keeps the memory alive.
         is_volatile: whether its values change: a variable's, or memory shared with another
@@ -82,6 +115,7 @@ class DeviceArray:
         "fetched",
         "is_exported",
         "is_volatile",
+        "layout",
         "ordinal",
         "owner",
         "ptr",
@@ -105,12 +139,32 @@ class DeviceArray:
         self.shape = shape
         self.strides = strides
         self.dtype = dtype
+        self.layout = layout_of(shape, strides, dtype)
         self.ordinal = ordinal
         self.owner = owner
         self.is_volatile = is_volatile
         self.is_exported = False
         self._fetch = fetch
         self.fetched: Array | None = None
+
+    def seen(self, ptr: int, shape: Dims, strides: Dims) -> DeviceArray:
+        """Return another array in the same memory, of the same dtype.
+
+        Args:
+            ptr: address of its first logical element.
+            shape: extents.
+            strides: in bytes.
+        """
+        return DeviceArray(
+            ptr,
+            shape,
+            strides,
+            self.dtype,
+            self.ordinal,
+            self.owner,
+            self._fetch,
+            is_volatile=self.is_volatile,
+        )
 
     @property
     def itemsize(self) -> int:

@@ -27,6 +27,7 @@ from softcuda.profile.grammar import parse
 from softcuda.profile.model import DeviceFacts, Profile
 from softcuda.profile.notices import Notices
 from softcuda.profile.vocabulary import known_backends, work_ops
+from softcuda.profile.watch import Watch, watch_of
 
 __all__ = [
     "DEFAULT",
@@ -134,9 +135,10 @@ class _Kept:
         signature: of the file, before it was read.
         is_settled: whether a later change of the file is certain to give another signature.
         is_told: whether all is said that speaks against it.
+        watch: over the file since before it was compared last; None where that has to be done anew.
     """
 
-    __slots__ = ("is_settled", "is_told", "profile", "signature")
+    __slots__ = ("is_settled", "is_told", "profile", "signature", "watch")
 
     def __init__(self, profile: Profile, signature: _Signature, read_ns: int) -> None:
         mtime_ns = signature[2]
@@ -144,6 +146,7 @@ class _Kept:
         self.signature = signature
         self.is_settled = abs(read_ns - mtime_ns) >= _SETTLED_NS
         self.is_told = False
+        self.watch: Watch | None = None
 
 
 _Key = str | tuple[str, frozenset[tuple[str, str]]]
@@ -226,9 +229,12 @@ class ProfileStore:
         """
         key = (path, frozenset(backends.items())) if backends else path
         kept = self._kept.get(key)
+        if kept is not None and kept.watch is not None and kept.watch.is_same():
+            return kept.profile
         if kept is None and not by and not os.access(path, os.F_OK):
             return None  # without the price of an exception
         try:
+            watch = watch_of(path)
             status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -241,6 +247,7 @@ class ProfileStore:
             kept = self._read(key, path, signature, backends, by)
         if not kept.is_told:
             kept.is_told = self.notices.loaded(kept.profile, signature, machine)
+        kept.watch = watch if kept.is_settled and kept.is_told else None
         return kept.profile
 
     def _read(
