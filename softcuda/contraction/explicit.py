@@ -27,6 +27,11 @@ _FORM = (
     "('sliced', 'k', ('j', 16)) of labels, an extent after those that keep more than 1 a slice"
 )
 
+# Where a path begins with a word, as NumPy's ("greedy", 1000) of a name and a limit in elements.
+_NAMED = (
+    "allowed are paths, and names alone: optimize={!r}, with a limit as memory_limit=, in bytes"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ExplicitPath:
@@ -68,7 +73,8 @@ def read_path(given: Iterable[Any]) -> ExplicitPath:
         try:
             groups.append(tuple(_position(position) for position in entry))
         except TypeError:
-            raise ArgumentTypeError(f"entry {place} of the path is {entry!r}; {_FORM}") from None
+            form = _NAMED.format(entry) if isinstance(entry, str) and not place else _FORM
+            raise ArgumentTypeError(f"entry {place} of the path is {entry!r}; {form}") from None
     return ExplicitPath(tuple(groups), tuple(sliced))
 
 

@@ -18,7 +18,7 @@ from softcuda.contraction.network import Network, Tree
 from softcuda.contraction.optimal import optimal
 from softcuda.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["OPTIMIZERS", "Candidate", "candidates"]
+__all__ = ["NEAREST", "OPTIMIZERS", "Candidate", "candidates"]
 
 # Operands up to which every order is tried: 8 take 7 ms in Python, each more three times that.
 _EXACT = 8
@@ -55,10 +55,10 @@ def candidates(
         network: the operands.
         names: name of each label; an optimiser of another library sees it where all are one
             character.
-        optimize: a name of `OPTIMIZERS`; True for "auto", False for "left-to-right"; an
-            `ExplicitPath`; a callable of opt_einsum's signature (inputs as sets, output as a
-            set, extents by label, memory limit in elements) that returns a path; an object of
-            cotengra with `search`, or what that returns.
+        optimize: a name of `OPTIMIZERS` or `NEAREST`; True for "auto", False for
+            "left-to-right"; an `ExplicitPath`; a callable of opt_einsum's signature (inputs as
+            sets, output as a set, extents by label, memory limit in elements) that returns a path;
+            an object of cotengra with `search`, or what that returns.
         largest: elements that an intermediate may have; None for any number. Only a wish: the
             exact search and callables see it.
 
@@ -68,11 +68,13 @@ def candidates(
     """
     if isinstance(optimize, bool):
         optimize = "auto" if optimize else "left-to-right"
-    if isinstance(optimize, str) and optimize not in OPTIMIZERS:
-        raise ArgumentError(
-            f"optimize is {optimize!r}; allowed are {listed(list(OPTIMIZERS))}, a path, or an "
-            "optimiser of opt_einsum or cotengra"
-        )
+    if isinstance(optimize, str):
+        optimize = NEAREST.get(optimize, optimize)
+        if optimize not in OPTIMIZERS:
+            raise ArgumentError(
+                f"optimize is {optimize!r}; allowed are {listed(list(OPTIMIZERS))}, opt_einsum's "
+                f"names {listed(list(NEAREST))}, a path, or an optimiser of opt_einsum or cotengra"
+            )
     if isinstance(optimize, ExplicitPath):
         return (_explicit(network, optimize, "the given path"),)
     if len(network.terms) == 1:
@@ -178,4 +180,17 @@ OPTIMIZERS: Final[dict[str, Callable[[Network, int | None], tuple[Candidate, ...
     "greedy": _greedy,
     "random-greedy": _random_greedy,
     "left-to-right": _left_to_right,
+}
+
+# Other names that opt_einsum has, and the optimiser here that comes nearest to each.
+NEAREST: Final[dict[str, str]] = {
+    "auto-hq": "auto",
+    "dp": "optimal",
+    "dynamic-programming": "optimal",
+    "branch-all": "random-greedy",
+    "branch-2": "random-greedy",
+    "branch-1": "random-greedy",
+    "random-greedy-128": "random-greedy",
+    "eager": "greedy",
+    "opportunistic": "greedy",
 }

@@ -74,8 +74,9 @@ def find_path(
         shapes: extents of each operand.
         storage: bytes an element takes.
         optimize: "auto": exact for up to 8 operands, beyond the better of greedy and
-            random-greedy; another name of `OPTIMIZERS`; a path such as [(0, 2), (0, 1)], one of
-            np.einsum_path, or a `ContractionPath`; an optimiser of opt_einsum or cotengra.
+            random-greedy; another name of `OPTIMIZERS`, or one of opt_einsum's, which stands for
+            the nearest of these; a path such as [(0, 2), (0, 1)], one of np.einsum_path, or a
+            `ContractionPath`; an optimiser of opt_einsum or cotengra.
         memory_limit: bytes that any one intermediate may take; None for no limit. Where no order
             meets it, labels are sliced.
         output_shape: extents of the result, where they are given: they may stretch labels that

@@ -204,8 +204,7 @@ def _recipe(
     optimize: Any,
     memory_limit: int | None,
 ) -> Recipe:
-    if memory_limit is not None:
-        checked_limit("einsum", memory_limit)
+    memory_limit = checked_limit("einsum", memory_limit)
     optimize = as_optimizer(optimize)
     typed = tuple(chain.from_iterable((x.dims, x.dtype) for x in tensors))
     found = _found if isinstance(optimize, (str, Hashable)) else _found.__wrapped__

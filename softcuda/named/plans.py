@@ -220,6 +220,6 @@ def _compiled(
                 f"EinsumPlan: a descriptor is {described!r}; allowed is a list of "
                 "TensorDescriptors, such as TensorDescriptor.from_tensor(tensor)"
             )
-    checked_limit("EinsumPlan", options.memory_limit)
+    options = options._replace(memory_limit=checked_limit("EinsumPlan", options.memory_limit))
     operation = einsum_operation(subscripts, given, output_dtype, compute)
     return engine_of(operation, options, config, device)

@@ -55,8 +55,9 @@ def test_a_masked_output_is_refused() -> None:
         plan.execute_into([A, B], out)
 
 
-def test_a_memory_limit_of_numpy() -> None:
-    path = sc.einsum_path("ij,jk->ik", A, B, memory_limit=np.int64(1000), config="default")
+@pytest.mark.parametrize("limit", [np.int64(1000), 1e3, np.float64(1000)])
+def test_a_memory_limit_of_numpy_or_a_whole_float(limit: Any) -> None:
+    path = sc.einsum_path("ij,jk->ik", A, B, memory_limit=limit, config="default")
     assert repr(path) == "<EinsumPath ij,jk->ik, 1 step; print it>"
     assert len(str(path).splitlines()) > 2
     with pytest.raises(ArgumentTypeError, match=r"memory_limit is 2\.5"):

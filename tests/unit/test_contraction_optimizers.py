@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softcuda.contraction.equation import Equation, equation_of
-from softcuda.contraction.optimizers import OPTIMIZERS
+from softcuda.contraction.optimizers import NEAREST, OPTIMIZERS
 from softcuda.contraction.path import ContractionPath
 from softcuda.contraction.planning import find_path
 from softcuda.contraction.slicing import Storage
@@ -26,6 +26,25 @@ CHAIN = equation_of(["ij", "jk", "kl", "lm"], "im")
 @pytest.mark.parametrize(("optimize", "name"), [(True, "optimal"), (False, "left-to-right")])
 def test_numpys_true_and_false(optimize: bool, name: str) -> None:
     assert path_of(CHAIN, optimize=optimize).found_by == name
+
+
+# Of opt_einsum 3.4, as opt_einsum.contract takes them.
+THEIRS = (
+    *("auto", "auto-hq", "optimal", "branch-all", "branch-2", "branch-1", "greedy", "eager"),
+    *("opportunistic", "dp", "dynamic-programming", "random-greedy", "random-greedy-128"),
+)
+
+
+@pytest.mark.parametrize("optimize", THEIRS)
+def test_names_of_opt_einsum(optimize: str) -> None:
+    nearest = NEAREST.get(optimize, optimize)
+    assert nearest in OPTIMIZERS
+    assert path_of(CHAIN, optimize=optimize) == path_of(CHAIN, optimize=nearest)
+
+
+def test_a_name_with_a_limit_as_numpy_takes_it() -> None:
+    with pytest.raises(ArgumentTypeError, match="optimize='greedy', with a limit as memory_limit"):
+        path_of(CHAIN, optimize=("greedy", 1000))
 
 
 @pytest.mark.parametrize("optimize", [*OPTIMIZERS, [(0,)], lambda *_: 1 / 0])
