@@ -132,7 +132,8 @@ def device_turns(
 def _segments(executable: Executable) -> list[Segment]:
     """Return the segments of an executable that has run, in their order.
 
-    They write the outputs of its last run, which the caller holds.
+    They write the outputs of its last run, or where it is one kernel of its first run, which the
+    caller holds.
 
     Raises:
         ArgumentError: some of its work is in none.

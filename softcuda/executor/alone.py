@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from softcuda.compiler.program import Program
 from softcuda.executor.memory import ProgramMemory
@@ -15,21 +15,26 @@ if TYPE_CHECKING:
 __all__ = ["Alone", "alone_of"]
 
 
+_MOST: Final = 4  # kernels of a program: threads that run it at once have one each
+
+
 class Alone:
     """The only kernel of a program, once a run has shown that it is that.
 
-    A thread that comes while another one runs it, or a signal handler, finds nothing here and runs
-    the program as if it were of many steps.
+    Whoever runs it, or gives its buffers back, takes it away from all others meanwhile. A thread
+    that finds none, or a signal handler, runs the program as if it were of many steps, and leaves
+    another one behind.
     """
 
-    __slots__ = ("_device", "_kernels", "_memory", "_program")
+    __slots__ = ("_device", "_kernels", "_left", "_memory", "_program")
 
     def __init__(self, program: Program, memory: ProgramMemory, device: DeviceSteps) -> None:
         """Prepare for a program as `alone_of` describes it."""
         self._program = program
         self._memory = memory
-        self._device: DeviceSteps | None = device  # None once the kernel was looked for
-        self._kernels: list[LoneKernel] = []  # one at most
+        self._device = device
+        self._kernels: list[LoneKernel] = []  # those that nobody has taken
+        self._left = _MOST  # that may still be made; an interrupt may lose one
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Return the output of the kernel; None where it is not here, or a leaf is on the host.
@@ -51,16 +56,39 @@ class Alone:
             kernels.append(kernel)
 
     def find(self, leaves: Sequence[Any]) -> bool:
-        """Look for the kernel after a run over some leaves; return whether it was found now."""
+        """Make a kernel after a run over some leaves, where there is none; return whether it did.
+
+        The caller has the lock of the runtime.
+        """
         device = self._device
-        if device is None or any(array.__class__ is not device.KIND for array in leaves):
+        if self._kernels or not self._left:
             return False
-        self._device = None
+        if any(array.__class__ is not device.KIND for array in leaves):
+            return False
+        self._left -= 1
         kernel = device.lone_kernel(self._memory.another_ring(self._program.output_lines[0]))
         if kernel is None:
+            self._left = 0
             return False
         self._kernels.append(kernel)
         return True
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of output buffers that nobody else holds."""
+        return sum(kernel.ring.held_bytes for kernel in list(self._kernels))
+
+    def release(self) -> None:
+        """Give back the output buffers that nobody uses, but for those of kernels that run."""
+        taken: list[LoneKernel] = []
+        try:
+            while self._kernels:
+                taken.append(self._kernels.pop())
+                taken[-1].ring.release()
+        except IndexError:  # another thread took the last one
+            pass
+        finally:
+            self._kernels.extend(taken)
 
 
 def alone_of(program: Program, memory: ProgramMemory, device: DeviceSteps | None) -> Alone | None:

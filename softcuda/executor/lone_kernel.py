@@ -83,17 +83,17 @@ class LoneKernel:
 
     def _submit(self) -> DeviceArray:
         """Launch it on the leaves that it was told, with the device's context current."""
+        segment = self._segment
         try:
             made: DeviceArray = self.ring.take().array
+            ptr = made.ptr
+            for field, offset_bytes in self._writes:
+                field.value = ptr + offset_bytes if offset_bytes else ptr
+            code = self._launch()
+            if code:
+                raise segment.driver.failure(LAUNCH, code)
         except DeviceOutOfMemory as error:
             raise with_largest(error, self._program) from None
-        ptr = made.ptr
-        for field, offset_bytes in self._writes:
-            field.value = ptr + offset_bytes if offset_bytes else ptr
-        code = self._launch()
-        segment = self._segment
-        if code:
-            raise segment.driver.failure(LAUNCH, code)
         segment.note()
         return made
 

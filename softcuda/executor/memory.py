@@ -55,8 +55,7 @@ class ProgramMemory:
                 if line.op.name == "constant"
             }
         self._device_numbers = self._upload_numbers()
-        self.rings = [self._ring(number) for number in program.output_lines]
-        self._others: list[OutputRing] = []
+        self.rings = [self.another_ring(number) for number in program.output_lines]
         self.leaves: list[Any] = [None] * len(program.leaf_lines)
         self.variables: dict[int, Any] = {}
         self.slots: list[Slot | None] = [None] * len(self.rings)
@@ -67,12 +66,7 @@ class ProgramMemory:
             self.arenas["cpu"] = own_arena(sizes["cpu"].nbytes)
 
     def another_ring(self, number: int) -> OutputRing:
-        """Return buffers for the value of a line beside those in `rings`, none made yet."""
-        ring = self._ring(number)
-        self._others.append(ring)
-        return ring
-
-    def _ring(self, number: int) -> OutputRing:
+        """Return buffers for the value of a line, none made yet; the caller releases them."""
         line = self._program.graph.lines[number]
         on_device = self._program.places[number].device == "cuda" and self._session is not None
         make = self._session.slot if on_device and self._session is not None else host_slot
@@ -154,7 +148,7 @@ class ProgramMemory:
     @property
     def held_bytes(self) -> int:
         """Bytes of output buffers that nobody else holds."""
-        return sum(ring.held_bytes for ring in (*self.rings, *self._others))
+        return sum(ring.held_bytes for ring in self.rings)
 
     def forget_bindings(self) -> None:
         """Drop every call that was bound to an output buffer."""
@@ -164,5 +158,5 @@ class ProgramMemory:
     def forget_outputs(self) -> None:
         """Give back the output buffers that nobody uses."""
         self.slots = [None] * len(self.rings)
-        for ring in (*self.rings, *self._others):
+        for ring in self.rings:
             ring.release()

@@ -63,8 +63,7 @@ class Runtime:
         self._output_steps = self._calls.touching(("output", "lent"), len(memory.rings))
         self._current = None if self._device is None else self._device.current_context()
         self._segment = None if self._device is None else self._device.only_segment
-        shares = bool(program.arenas) and not memory.owns_arena
-        self._shares_arenas = shares and self._segment is None
+        self._shares_arenas = bool(program.arenas) and not (memory.owns_arena or self._segment)
         self._joins_arena = self._segment is not None and "cuda" in program.arenas
         self._alone = None if self._shared else alone_of(program, memory, self._device)
         if on_device is not None:
@@ -206,7 +205,7 @@ class Runtime:
                 supplier.release(arena)
 
     def _reset(self) -> None:
-        """Forget every binding: the run before was interrupted or failed."""
+        """Forget every binding, as where the run before was interrupted or failed."""
         self._unbind()
         self._given = None
         self._inputs.reset()
@@ -284,17 +283,18 @@ class Runtime:
     @property
     def held_bytes(self) -> int:
         """Bytes of output buffers that nobody but this runtime holds, and of small leaves."""
-        return self._memory.held_bytes + self._inputs.fixed_bytes
+        alone = self._alone.held_bytes if self._alone else 0
+        return self._memory.held_bytes + self._inputs.fixed_bytes + alone
 
     def release_idle(self) -> None:
         """Give back the output buffers that nobody uses; those of a running program stay."""
+        if self._alone:
+            self._alone.release()
         if self._lock.acquire(blocking=False):
             try:
                 if not self._is_running:
-                    self._unbind()
+                    self._reset()
                     self._memory.forget_outputs()
                     self._inputs.release()
-                    self._inputs.reset()
-                    self._given = None
             finally:
                 self._lock.release()

@@ -176,10 +176,12 @@ def _single(node: Node) -> Outline | None:
     parts = [op, node.params, node.dims, node.dtype]
     for leaf in leaves:
         data = leaf.data
+        if data is None:
+            return None
         if data.__class__ is not _ARRAY:
             try:
                 parts.append(data.layout)
-            except AttributeError:  # no value, or an array of another class
+            except AttributeError:  # an array of another class
                 return None
             parts.append(data.ordinal)
         elif data.flags.c_contiguous:

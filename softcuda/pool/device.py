@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -10,6 +11,7 @@ import numpy as np
 
 from softcuda.driver.context import Context
 from softcuda.driver.memory import DeviceMemory
+from softcuda.forks import renew_in_child
 from softcuda.graph.params import Dims
 from softcuda.graph.shapes import is_contiguous, numel
 from softcuda.pool.blocks import BLOCK_BYTES, RawBlock
@@ -37,18 +39,35 @@ class Layout:
         self.dtype = dtype
 
 
-_LAYOUTS: Final[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
+class _Layouts:
+    """The layouts that arrays have, or keys of caches hold."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[Any, ...], Layout] = WeakValueDictionary()
+        self._lock = threading.RLock()  # a signal handler may make an array too
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """Make the lock anew in a forked child."""
+        self._lock = threading.RLock()
+
+    def of(self, *key: Any) -> Layout:
+        """Return that of a shape, strides and a dtype."""
+        found = self._known.get(key)
+        if found is None:
+            with self._lock:
+                found = self._known.get(key)
+                if found is None:
+                    found = self._known[key] = Layout(*key)
+        return found
+
+
+_LAYOUTS: Final = _Layouts()
 
 
 def layout_of(shape: Dims, strides: Dims, dtype: np.dtype[Any]) -> Layout:
-    """Return a layout: the same one for equal arguments, as long as an array has it.
-
-    Two threads that ask for a new one at once may get two. Whoever finds two layouts to be
-    different compares what they hold, or takes the arrays for different at the price of time.
-    """
-    key = (shape, strides, dtype)
-    found = _LAYOUTS.get(key)
-    return _LAYOUTS.setdefault(key, Layout(*key)) if found is None else found
+    """Return a layout: the same object for equal arguments, as long as anything has it."""
+    return _LAYOUTS.of(shape, strides, dtype)
 
 
 class DeviceBlocks:
@@ -148,7 +167,9 @@ class DeviceArray:
         self.fetched: Array | None = None
 
     def seen(self, ptr: int, shape: Dims, strides: Dims) -> DeviceArray:
-        """Return another array in the same memory, of the same dtype.
+        """Return another array in the same memory, of the same dtype; not of an output's buffer.
+
+        That may be written again once nobody has the array itself any more.
 
         Args:
             ptr: address of its first logical element.

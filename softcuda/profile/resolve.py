@@ -229,7 +229,8 @@ class ProfileStore:
         """
         key = (path, frozenset(backends.items())) if backends else path
         kept = self._kept.get(key)
-        if kept is not None and kept.watch is not None and kept.watch.is_same():
+        watch = None if kept is None else kept.watch
+        if kept is not None and watch is not None and watch.is_same():
             return kept.profile
         if kept is None and not by and not os.access(path, os.F_OK):
             return None  # without the price of an exception
@@ -247,7 +248,9 @@ class ProfileStore:
             kept = self._read(key, path, signature, backends, by)
         if not kept.is_told:
             kept.is_told = self.notices.loaded(kept.profile, signature, machine)
-        kept.watch = watch if kept.is_settled and kept.is_told else None
+        # The watch came first, so that no change is missed; it is over this file, as nothing moved.
+        is_known = kept.is_settled and kept.is_told and watch is not None and watch.is_same()
+        kept.watch = watch if is_known else None
         return kept.profile
 
     def _read(

@@ -24,8 +24,7 @@ class Watch:
 
     Args:
         ask: asks the system, and returns 0 where it answered.
-        answer: what it writes: device, inode, size, times and more. Threads that ask at once share
-            it: parts of two answers are different from the first one, or are that.
+        answer: what it writes: device, inode, size, times and more.
     """
 
     __slots__ = ("_answer", "_ask", "_seen")
@@ -49,7 +48,8 @@ def _stat() -> Any:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        return ctypes.CDLL(None).stat
+        # No other thread asks meanwhile, as that would write its answer to the same place.
+        return ctypes.PyDLL(None).stat
     except (OSError, AttributeError):
         return None
 

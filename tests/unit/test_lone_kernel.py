@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from thread_team import in_threads
 
 import softcuda as sc
 from softcuda.errors import DeviceOutOfMemory, DriverError
+from softcuda.pool.device import layout_of
 
 Array = np.ndarray[Any, Any]
 
@@ -98,6 +100,9 @@ def test_a_refused_launch_is_told_and_the_next_run_is_right(fake: FakeDriver) ->
     fake.fail(LAUNCH, REFUSED)
     with pytest.raises(DriverError, match="cuLaunchKernelEx"):
         executable.run(x=x, y=y)
+    fake.fail(LAUNCH, NO_MEMORY)
+    with pytest.raises(DeviceOutOfMemory, match=r"cuLaunchKernelEx .*the largest values .*add"):
+        executable.run(x=x, y=y)
     np.testing.assert_array_equal(executable.run(x=x, y=y).numpy(), floats(3) + floats(4))
 
 
@@ -164,6 +169,39 @@ def test_an_interrupt_leaves_nothing_amiss(
     np.testing.assert_array_equal(executable.run(x=x, y=y).numpy(), floats(3, 9) + floats(4, 9))
 
 
+def test_a_kernel_that_an_interrupt_lost_is_made_again(fake: FakeDriver) -> None:
+    executable = added(9)
+    x, y = on_device(floats(3, 9)), on_device(floats(4, 9))
+    for _ in range(6):
+        executable._ready()._alone._kernels.clear()
+        for _ in range(2):
+            made = executable.run(x=x, y=y)
+            np.testing.assert_array_equal(made.numpy(), floats(3, 9) + floats(4, 9))
+
+
+def test_buffers_of_a_kernel_that_runs_are_not_given_back(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executable = added(9)
+    x, y = on_device(floats(3, 9)), on_device(floats(4, 9))
+    alone = executable._ready()._alone
+    kernel = alone._kernels[0]
+    kept = list(kernel.ring._slots)
+    real = fake.cuLaunchKernelEx
+
+    def launched(*arguments: Any) -> Any:
+        executable.release()
+        assert kernel.ring._slots == kept
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fake, LAUNCH, launched)
+        made = executable.run(x=x, y=y)
+    np.testing.assert_array_equal(made.numpy(), floats(3, 9) + floats(4, 9))
+    executable.release()
+    assert not kernel.ring._slots and alone._kernels == [kernel]
+
+
 def test_threads_run_it_at_once(fake: FakeDriver) -> None:
     executable = added(65)
 
@@ -187,3 +225,22 @@ def test_a_variable_is_read_under_its_lock(fake: FakeDriver) -> None:
         held.assign(on_device(floats(seed, 9)))
         np.testing.assert_array_equal(executable.run().numpy(), floats(seed, 9) * 2)
     assert executable._ready()._alone is None
+
+
+def test_equal_layouts_are_one_object_whatever_threads_do() -> None:
+    single = np.dtype(np.float32)
+    found: list[list[Any]] = [[] for _ in range(200)]
+
+    def work(number: int) -> None:
+        for extent, layouts in enumerate(found):
+            layouts.append(layout_of((extent, 7), (28, 4), single))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        in_threads(work)
+    finally:
+        sys.setswitchinterval(before)
+    for layouts in found:
+        assert len(layouts) > 1 and len({id(layout) for layout in layouts}) == 1
+    assert layout_of((3, 7), (28, 4), np.dtype(np.int32)) is not found[3][0]

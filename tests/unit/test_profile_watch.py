@@ -94,3 +94,27 @@ def test_a_profile_that_is_known_is_not_looked_at_by_python(
 def test_names_that_no_file_has_are_told(name: str) -> None:
     with pytest.raises(resolving.ConfigError):
         ProfileStore().find(name, None, None)
+
+
+@on_linux
+def test_a_watch_over_another_file_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may change the folder between the watch and the reading."""
+    for folder, backend_id in (("one", "cpu_fused"), ("two", "cpu_fallback")):
+        (tmp_path / folder).mkdir()
+        written(tmp_path / folder / "a.soft", PROFILE.format(backend_id))
+    store, real = ProfileStore(), watch_of
+
+    def moved(path: str) -> Watch | None:
+        made = real(path)
+        os.chdir(tmp_path / "two")
+        return made
+
+    monkeypatch.chdir(tmp_path / "one")
+    with monkeypatch.context() as patch:
+        patch.setattr(resolving, "watch_of", moved)
+        store.find("a.soft", None, None)
+    os.chdir(tmp_path / "one")
+    row = store.find("a.soft", None, None).lookup("add", "f32", 8)
+    assert row is not None and row.backend_id == "cpu_fused"
