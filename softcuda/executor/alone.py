@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from softcuda.compiler.program import Program
@@ -11,9 +12,10 @@ from softcuda.executor.memory import ProgramMemory
 if TYPE_CHECKING:
     from softcuda.executor.device_steps import DeviceSteps
     from softcuda.executor.lone_kernel import LoneKernel
+    from softcuda.executor.outputs import OutputRing
+    from softcuda.executor.segments import Segment
 
 __all__ = ["Alone", "alone_of"]
-
 
 _MOST: Final = 4  # kernels of a program: threads that run it at once have one each
 
@@ -26,13 +28,15 @@ class Alone:
     another one behind.
     """
 
-    __slots__ = ("_device", "_kernels", "_left", "_memory", "_program")
+    __slots__ = ("_device", "_kernels", "_left", "_make_ring", "_segment")
 
-    def __init__(self, program: Program, memory: ProgramMemory, device: DeviceSteps) -> None:
+    def __init__(
+        self, device: DeviceSteps, segment: Segment, make_ring: Callable[[], OutputRing]
+    ) -> None:
         """Prepare for a program as `alone_of` describes it."""
-        self._program = program
-        self._memory = memory
         self._device = device
+        self._segment = segment
+        self._make_ring = make_ring
         self._kernels: list[LoneKernel] = []  # those that nobody has taken
         self._left = _MOST  # that may still be made; an interrupt may lose one
 
@@ -66,7 +70,7 @@ class Alone:
         if any(array.__class__ is not device.KIND for array in leaves):
             return False
         self._left -= 1
-        kernel = device.lone_kernel(self._memory.another_ring(self._program.output_lines[0]))
+        kernel = device.lone_kernel(self._segment, self._make_ring())
         if kernel is None:
             self._left = 0
             return False
@@ -94,10 +98,17 @@ class Alone:
 def alone_of(program: Program, memory: ProgramMemory, device: DeviceSteps | None) -> Alone | None:
     """Return what looks for the only kernel of a program without variables.
 
-    None where the program is more than a kernel, or has more than one output, or an arena.
+    None where the program is more than a kernel, has more than one output, or an arena, or where
+    each launch is waited for.
+
+    Args:
+        program: the program.
+        memory: its memory.
+        device: its steps on a device; None where it has none.
     """
     segment = None if device is None else device.only_segment
-    if device is None or segment is None or not segment.is_alone:
+    if device is None or segment is None or not segment.is_alone or segment.is_synchronous:
         return None
-    is_more = program.updated or program.arenas or len(memory.rings) > 1
-    return None if is_more else Alone(program, memory, device)
+    if program.updated or program.arenas or len(memory.rings) > 1:
+        return None
+    return Alone(device, segment, partial(memory.another_ring, program.output_lines[0]))

@@ -200,14 +200,16 @@ class StepCalls:
         if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
             return None
         shared = [] if memory.owns_arena else [arena.memory for arena in memory.arenas.values()]
+        template = template_of(self.flat, [*leaves, slot.memory, *shared])
+        if template is None:
+            return None
         meeting = [f for f, given in self.flat if _meets(given, slot.memory)]
         self.writes_at_once = (
             len(meeting) == 1
             and self.flat[-1][0] is meeting[0]
             and (isinstance(meeting[0], np.ufunc) and meeting[0] is not np.power)
         )
-        template = template_of(self.flat, [*leaves, slot.memory, *shared])
-        return template and (template.only or template)
+        return template.only or template
 
     def drop(self, steps: Iterable[int]) -> None:
         """Drop the calls of steps, and with them every reference to what they read."""

@@ -15,7 +15,7 @@ from softcuda.executor.devices import DeviceSession
 from softcuda.executor.inlets import INLET_BYTES, DeviceCopy, SharedInlet
 from softcuda.executor.lone_kernel import LoneKernel, lone_kernel
 from softcuda.executor.outputs import OutputRing
-from softcuda.executor.segments import BoundKernel, Segment
+from softcuda.executor.segments import BoundKernel, Segment, pointed
 from softcuda.graph.shapes import is_contiguous
 from softcuda.pool.device import DeviceArray
 
@@ -64,6 +64,7 @@ class DeviceSteps:
     Attributes:
         moved: the kernels, inlets and copies whose addresses are others than their driver graph
             has, in order.
+        only_segment: the segment that the whole program is, where a run is one launch; else None.
         KIND: the class of arrays on a device.
     """
 
@@ -100,6 +101,8 @@ class DeviceSteps:
                 run = []
             run.append((number, step))
         self._close(run)
+        is_all = len(self._segment_of) == len(program.steps) and len(set(self._first.values())) == 1
+        self.only_segment = self._segment_of[0] if is_all else None
         self._share_inlets()
         self._free_kernels_alone()
 
@@ -126,10 +129,9 @@ class DeviceSteps:
     def _note_patches(self, step: Step, bound: BoundKernel) -> None:
         """Note which arguments of a kernel point into leaves and outputs."""
         for field, argument in zip(bound.args.fields, bound.launch.arguments, strict=True):
-            if argument.kind not in ("read", "write") or not isinstance(argument.value, int):
-                continue
-            operand = (step.inputs if argument.kind == "read" else step.outputs)[argument.value]
-            self._note(operand, field, bound)
+            operand = pointed(step, argument)
+            if operand is not None:
+                self._note(operand, field, bound)
 
     def _note(self, operand: Operand, field: Any, bound: BoundKernel | DeviceCopy) -> None:
         """Note that a field of a node points into a value, where that moves."""
@@ -177,12 +179,6 @@ class DeviceSteps:
         """
         return self._patches[space]
 
-    @property
-    def is_one_launch(self) -> bool:
-        """Whether the whole program is one segment, so that a run is one launch."""
-        count = len(self._program.steps)
-        return len(self._segment_of) == count and len(set(self._first.values())) == 1
-
     def move(self, space: str, at: int, ptr: int) -> None:
         """Let every kernel that reads or writes a leaf or an output use another address.
 
@@ -207,20 +203,13 @@ class DeviceSteps:
         """Return what tells whether the device's context is current, as it is in a run."""
         return CurrentContext(self._session.context.primary)
 
-    @property
-    def only_segment(self) -> Segment | None:
-        """The segment that the whole program is, where a run is one launch; else None."""
-        return self._segment_of[0] if self.is_one_launch else None
-
-    def lone_kernel(self, ring: OutputRing) -> LoneKernel | None:
-        """Return the only kernel that the program is, after a run; None where it is more.
+    def lone_kernel(self, segment: Segment, ring: OutputRing) -> LoneKernel | None:
+        """Return the only kernel that the program is, as the function `lone_kernel`.
 
         Args:
+            segment: what the program is, launched before.
             ring: buffers of its only output that nobody else takes.
         """
-        segment = self.only_segment
-        if segment is None:
-            return None
         current = self.current_context()
         return lone_kernel(self._program, segment, current, self._address, ring)
 

@@ -67,7 +67,9 @@ def landed(array: Array, landing: DeviceArray | None) -> DeviceArray:
     span = np.lib.stride_tricks.as_strided(lowest, (count,), (array.itemsize,))
     if landing is None:
         made = send(span)
-        return made.seen(made.ptr + start * made.itemsize, array.shape, array.strides)
+        on, ptr, owner = session(), made.ptr + start * made.itemsize, made.owner
+        ordinal, fetch = on.ordinal, on.fetch
+        return DeviceArray(ptr, array.shape, array.strides, made.dtype, ordinal, owner, fetch)
     if count:
         session().upload(span, landing.ptr - start * landing.itemsize)
     return landing

@@ -73,7 +73,7 @@ class Inputs:
             and self._is_plain
             and not any(map(operator.and_, map(bool, self._steps), self._is_on_device))
             # Its steps are bound when `again` is asked, not later in a run.
-            and (device.is_one_launch or not program.arenas)
+            and (device.only_segment is not None or not program.arenas)
         )
         # Position and fixed slot of every leaf that steps read, where they read its slot.
         self._filled: list[tuple[int, Array]] = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from softcuda.backends.steps import Operand, Step
+from softcuda.backends.steps import Operand
 from softcuda.compiler.program import Place, Program
 from softcuda.driver.context import CurrentContext
 from softcuda.driver.launch import LAUNCH
 from softcuda.errors import DeviceOutOfMemory
 from softcuda.executor.memory import with_largest
 from softcuda.executor.outputs import OutputRing
-from softcuda.executor.segments import Segment
+from softcuda.executor.segments import Segment, pointed
 from softcuda.pool.device import DeviceArray
 
 __all__ = ["LoneKernel", "lone_kernel"]
@@ -109,21 +109,19 @@ def lone_kernel(
 
     Args:
         program: the program, without variables.
-        segment: what it is, launched before.
+        segment: what it is, of a kernel alone, launched before.
         current: tells whether the device's context is current; asked by nobody else.
         address: operand -> device address of a number of the graph.
         ring: buffers of its only output that nobody else takes.
     """
-    steps = [step for step in program.steps if step.launches]
-    if not segment.is_alone or segment.is_synchronous or len(steps) != 1:
-        return None
+    (step,) = (step for step in program.steps if step.launches)
     bound, launch = segment.again()
     reads: list[tuple[int, Any, int]] = []
     writes: list[tuple[Any, int]] = []
     for field, argument in zip(bound.args.fields, bound.launch.arguments, strict=True):
         if argument.kind == "scratch":
             return None
-        operand = _pointed(steps[0], argument.kind, argument.value)
+        operand = pointed(step, argument)
         if operand is None:
             continue
         place: Place = program.places[operand.value]
@@ -137,10 +135,3 @@ def lone_kernel(
         else:
             return None
     return LoneKernel(program, segment, current, reads, writes, launch, ring)
-
-
-def _pointed(step: Step, kind: str, value: int | float | bytes) -> Operand | None:
-    """Return what an argument points to; None for an argument that is no pointer to a value."""
-    if kind not in ("read", "write") or not isinstance(value, int):
-        return None
-    return (step.inputs if kind == "read" else step.outputs)[value]

@@ -9,7 +9,7 @@ from operator import or_
 from typing import Any
 
 from softcuda.backends.launches import Argument, KernelLaunch
-from softcuda.backends.steps import Step
+from softcuda.backends.steps import Operand, Step
 from softcuda.compiler.dependences import dependences
 from softcuda.compiler.program import Place
 from softcuda.driver.arguments import ArgBuffer
@@ -21,7 +21,7 @@ from softcuda.executor.devices import DeviceSession
 from softcuda.executor.inlets import DeviceCopy, HostInlet, SharedInlet
 from softcuda.graph.shapes import numel
 
-__all__ = ["BoundKernel", "Segment"]
+__all__ = ["BoundKernel", "Segment", "pointed"]
 
 _NUMBERS: Mapping[str, Any] = {
     "i32": ctypes.c_int32,
@@ -71,6 +71,17 @@ def _type_of(argument: Argument) -> type[Any]:
         return ctypes.c_uint8 * len(argument.value)
     kind: type[Any] = _NUMBERS.get(argument.kind, ctypes.c_uint64)
     return kind
+
+
+def pointed(step: Step, argument: Argument) -> Operand | None:
+    """Return the input or output of a step that an argument of its kernels points to.
+
+    None for an argument that is no pointer to one.
+    """
+    kind, number = argument
+    if kind not in ("read", "write") or not isinstance(number, int):
+        return None
+    return (step.inputs if kind == "read" else step.outputs)[number]
 
 
 class Segment:

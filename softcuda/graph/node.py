@@ -15,7 +15,7 @@ from softcuda.graph.places import HOST, Device
 from softcuda.graph.shapes import contiguous_strides
 from softcuda.graph.views import view_strides
 
-__all__ = ["Node", "amend", "become", "derived", "on_host", "result"]
+__all__ = ["Node", "amend", "ancestors", "become", "on_host", "result"]
 
 
 _NONE: Final = OPS["none"]
@@ -99,7 +99,14 @@ class Node:
         self.name = name
         self.backend_id = None
         self.grad = None
-        self.flow = _flow_from(inputs, dtype) if inputs else _FREE
+        self.flow = _FREE
+        if inputs:
+            for source in inputs:
+                if source.flow is _TRACED and dtype.is_inexact:
+                    self.flow = _TRACED
+                    break
+            if not _is_recording():
+                self.flow = _STOPPED
 
     @classmethod
     def apply(cls, op: Op, inputs: tuple[Self, ...], params: Params = ()) -> Self:
@@ -108,8 +115,7 @@ class Node:
         Raises:
             ShapeError, DTypeError, AxisError: a rule refuses the operands.
         """
-        dims, dtype = op.shape_rule(inputs, params), op.dtype_rule(inputs, params)
-        return become(cls, derived(op, inputs, dims, dtype, params))
+        return cls(op, inputs, op.shape_rule(inputs, params), op.dtype_rule(inputs, params), params)
 
     @classmethod
     def leaf(cls, array: Any, op: Op = _NONE, name: str | None = None) -> Self:
@@ -189,40 +195,6 @@ _set_data, _set_flow, _set_inputs = (
 )
 
 
-def _flow_from(inputs: Sequence[Node], dtype: DType) -> Flow:
-    """Return whether gradients flow through a node of a dtype over some inputs."""
-    if not _is_recording():
-        return _STOPPED
-    for source in inputs:
-        if source.flow is _TRACED:
-            return _TRACED if dtype.is_inexact else _FREE
-    return _FREE
-
-
-def derived(op: Op, inputs: tuple[Any, ...], dims: Dims, dtype: DType, params: Params) -> Node:
-    """Return a node whose shape and dtype are known, in less time than by its class.
-
-    Args:
-        op: what makes it.
-        inputs: what it is made of.
-        dims: extents.
-        dtype: element type.
-        params: what the op carries beside its inputs.
-    """
-    made = _new(Node)
-    made.op = op
-    made.inputs = inputs
-    made.dims = dims
-    made.dtype = dtype
-    made.params = params
-    made.data = None
-    made.name = None
-    made.backend_id = None
-    made.grad = None
-    made.flow = _flow_from(inputs, dtype) if inputs else _FREE
-    return made
-
-
 def result(
     op: Op, dims: Dims, dtype: DType, data: Any, backend_id: str | None, flow: Flow = Flow.FREE
 ) -> Node:
@@ -279,3 +251,34 @@ def become(cls: type[N], made: Node) -> N:
             amend(fresh, field, getattr(made, field))
         return fresh
     return made  # type: ignore[return-value]
+
+
+def ancestors(roots: Sequence[Node]) -> list[Node]:
+    """Return every node that `roots` depend on, and them, each once, inputs first.
+
+    An evaluated node comes without what it was computed from. No recursion: chains of any length
+    are fine.
+    """
+    found: list[Node] = []
+    seen: set[int] = set()
+    for root in roots:
+        if id(root) in seen:
+            continue
+        seen.add(id(root))
+        inputs = root.inputs
+        stack = [(root, iter(() if root.data is not None else inputs))]
+        while stack:
+            node, pending = stack[-1]
+            for source in pending:
+                if id(source) in seen:
+                    continue
+                seen.add(id(source))
+                inputs = source.inputs  # before data: settle() sets data, then drops the inputs
+                if inputs and source.data is None:
+                    stack.append((source, iter(inputs)))
+                    break
+                found.append(source)
+            else:
+                stack.pop()
+                found.append(node)
+    return found

@@ -9,9 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from softcuda.errors import ArgumentError
-from softcuda.graph.ancestors import ancestors
 from softcuda.graph.lines import Graph, LeafLayout, Line
-from softcuda.graph.node import Node
+from softcuda.graph.node import Node, ancestors
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, OnDevice, Transfer
 from softcuda.graph.philox import philox_blocks

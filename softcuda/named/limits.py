@@ -65,10 +65,9 @@ def checked_limit(what: str, memory_limit: Any) -> int | None:
     """
     if memory_limit is None:
         return None
-    is_whole = isinstance(memory_limit, float) and memory_limit.is_integer()  # such as 1e9
-    if isinstance(memory_limit, bool) or not (
-        is_whole or isinstance(memory_limit, (int, np.integer))
-    ):
+    is_float = isinstance(memory_limit, float) and memory_limit.is_integer()  # such as 1e9
+    is_whole = is_float or isinstance(memory_limit, (int, np.integer))
+    if isinstance(memory_limit, bool) or not is_whole:
         raise ArgumentTypeError(
             f"{what}: memory_limit is {memory_limit!r}; allowed are None and a number of bytes"
         )

@@ -86,11 +86,10 @@ class Planned:
             for number, operand in enumerate(operation.operands)
         ]
         self._kind: type[Any] = on_device.DeviceArray if on_device else _HOST
-        same = on_device.layout_of if on_device else _as_tuple
-        self._layouts = [
-            (number, same(wanted.shape, wanted.strides_bytes, wanted.stored))
-            for number, wanted in enumerate(self._wanted)
-        ]
+        layouts: list[Any] = [(x.shape, x.strides_bytes, x.stored) for x in self._wanted]
+        if on_device:
+            layouts = [on_device.layout_of(*layout) for layout in layouts]
+        self._layouts = list(enumerate(layouts))
         places = engine.recipe.places[len(self._wanted) :]
         self._scalar_dtypes = [lines[place].dtype for place in places]
         self._count = len(self._wanted)
@@ -249,10 +248,6 @@ class Planned:
         if found is None:
             found = self._others[dtype] = ready(retyped(self._engine, dtype), self._count)
         return found
-
-
-def _as_tuple(*layout: Any) -> tuple[Any, ...]:
-    return layout
 
 
 def _check_history(number: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from softcuda.contraction.explicit import read_path
 from softcuda.contraction.path import ContractionPath
 from softcuda.graph.lines import Line
-from softcuda.graph.node import derived
+from softcuda.graph.node import Node
 from softcuda.graph.op import OPS
 from softcuda.tensor import Tensor
 
@@ -94,7 +94,7 @@ def instantiate(recipe: Recipe, operands: Sequence[Tensor]) -> list[Tensor]:
             continue
         is_two = len(inputs) == 2  # as in most recipes: without a comprehension
         read = (nodes[inputs[0]], nodes[inputs[1]]) if is_two else tuple([nodes[k] for k in inputs])
-        made = derived(op, read, dims, dtype, params)
+        made = Node(op, read, dims, dtype, params)
         made.__class__ = Tensor  # what Tensor.apply does, without asking the rules again
         nodes.append(made)
     return nodes

@@ -23,20 +23,9 @@ Array = np.ndarray[Any, Any]
 
 
 class Layout:
-    """Shape, strides and dtype of arrays on a device; compared and hashed by identity.
+    """Stands for a shape, strides and a dtype; compared and hashed by identity."""
 
-    Attributes:
-        shape: extents.
-        strides: in bytes.
-        dtype: NumPy dtype.
-    """
-
-    __slots__ = ("__weakref__", "dtype", "shape", "strides")
-
-    def __init__(self, shape: Dims, strides: Dims, dtype: np.dtype[Any]) -> None:
-        self.shape = shape
-        self.strides = strides
-        self.dtype = dtype
+    __slots__ = ("__weakref__",)
 
 
 class _Layouts:
@@ -51,23 +40,19 @@ class _Layouts:
         """Make the lock anew in a forked child."""
         self._lock = threading.RLock()
 
-    def of(self, *key: Any) -> Layout:
-        """Return that of a shape, strides and a dtype."""
+    def of(self, shape: Dims, strides: Dims, dtype: np.dtype[Any]) -> Layout:
+        """Return a layout: the same object for equal arguments, as long as anything has it."""
+        key = (shape, strides, dtype)
         found = self._known.get(key)
         if found is None:
             with self._lock:
                 found = self._known.get(key)
                 if found is None:
-                    found = self._known[key] = Layout(*key)
+                    found = self._known[key] = Layout()
         return found
 
 
-_LAYOUTS: Final = _Layouts()
-
-
-def layout_of(shape: Dims, strides: Dims, dtype: np.dtype[Any]) -> Layout:
-    """Return a layout: the same object for equal arguments, as long as anything has it."""
-    return _LAYOUTS.of(shape, strides, dtype)
+layout_of: Final = _Layouts().of
 
 
 class DeviceBlocks:
@@ -117,7 +102,7 @@ class DeviceArray:
         shape: extents.
         strides: in bytes, as NumPy counts them.
         dtype: NumPy dtype.
-        layout: of it, by `layout_of`.
+        layout: stands for its shape, strides and dtype.
         ordinal: the device.
         owner: what keeps the memory alive.
         is_volatile: whether its values change: a variable's, or memory shared with another
@@ -165,27 +150,6 @@ class DeviceArray:
         self.is_exported = False
         self._fetch = fetch
         self.fetched: Array | None = None
-
-    def seen(self, ptr: int, shape: Dims, strides: Dims) -> DeviceArray:
-        """Return another array in the same memory, of the same dtype; not of an output's buffer.
-
-        That may be written again once nobody has the array itself any more.
-
-        Args:
-            ptr: address of its first logical element.
-            shape: extents.
-            strides: in bytes.
-        """
-        return DeviceArray(
-            ptr,
-            shape,
-            strides,
-            self.dtype,
-            self.ordinal,
-            self.owner,
-            self._fetch,
-            is_volatile=self.is_volatile,
-        )
 
     @property
     def itemsize(self) -> int:

@@ -14,9 +14,8 @@ import numpy as np
 from softcuda.dtype import DType
 from softcuda.executor.on_demand import duplicate
 from softcuda.executor.variables import VARIABLE_LOCKS
-from softcuda.graph.ancestors import ancestors
 from softcuda.graph.flow import Flow
-from softcuda.graph.node import Node, amend, on_host
+from softcuda.graph.node import Node, amend, ancestors, on_host
 from softcuda.graph.op import OPS, Kind, Op
 from softcuda.graph.params import Dims, Params
 from softcuda.pool.buffers import dense_copy

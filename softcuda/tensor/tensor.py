@@ -18,7 +18,7 @@ from softcuda.errors import (
     SoftCudaError,
 )
 from softcuda.graph.dtype_rules import check_parts
-from softcuda.graph.node import Node, become, derived, on_host
+from softcuda.graph.node import Node, become, on_host
 from softcuda.graph.op import OPS, Op
 from softcuda.graph.params import Dims, Params, Transfer
 from softcuda.graph.places import named_device
@@ -79,8 +79,9 @@ class Tensor(Operators, Elementwise, Reductions, Shapes, Indexing, Exchange, Gra
         Raises:
             ShapeError, DTypeError, AxisError: a rule refuses the operands.
         """
-        dims, dtype = op.shape_rule(inputs, params), op.dtype_rule(inputs, params)
-        made = derived(op, inputs, dims, dtype, params)
+        made = Node(
+            op, inputs, op.shape_rule(inputs, params), op.dtype_rule(inputs, params), params
+        )
         if cls is not Tensor:
             return become(cls, made)
         made.__class__ = Tensor  # `become`, without its call: every operator comes here

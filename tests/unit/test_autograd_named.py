@@ -9,7 +9,7 @@ from named_gradients import NAMED
 from reported_cases import pattern
 
 import softcuda as sc
-from softcuda.graph.ancestors import ancestors
+from softcuda.graph.node import ancestors
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -10,7 +10,7 @@ import softcuda as sc
 from softcuda import BinaryOp, ComputeType, ReductionOp, UnaryOp
 from softcuda.dtype import DType, bf16, f16, f32, f64, i32, i64
 from softcuda.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from softcuda.graph.ancestors import ancestors
+from softcuda.graph.node import ancestors
 from softcuda.named import pairs
 
 A = np.arange(6.0).reshape(2, 3)
